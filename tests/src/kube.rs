@@ -1,0 +1,153 @@
+//! A real Kubernetes API server before an etcd of its own, with the broker as its authentication webhook.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    Answer, Authority, Broker,
+    authority::Files,
+    broker::install_providers,
+    configuration::{KUBERNETES, REVIEWER_TOKEN},
+    ports,
+    process::Process,
+};
+
+/// How the API server proves to the broker who it is.
+#[derive(Debug, Clone)]
+pub enum Credential {
+    /// The bearer token of the reviewer `kubernetes`.
+    Bearer,
+    /// A client certificate.
+    Certificate(Files),
+}
+
+/// The API server.
+#[derive(Debug)]
+pub struct KubeApi {
+    address: String,
+    authority: Authority,
+    // The server ends before its etcd does.
+    _server: Process,
+    _etcd: Process,
+    _folder: TempDir,
+}
+
+/// The path of the API server's program, or why this suite can not run.
+///
+/// # Errors
+/// Where there is none, and none is demanded.
+///
+/// # Panics
+/// Where there is none, and the environment says that every suite must run.
+pub fn program() -> Result<PathBuf, String> {
+    let path = std::env::var_os("DENIZEN_KUBE_APISERVER").map(PathBuf::from).filter(|path| path.is_file());
+    let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+    match path {
+        Some(path) => Ok(path),
+        None if is_set("CI") || is_set("DENIZEN_REQUIRE_ALL") => panic!("there is no kube-apiserver: tests/run builds it, where there is Go"),
+        None => Err("NOT RUN: there is no kube-apiserver (DENIZEN_KUBE_APISERVER); tests/run builds it, where there is Go".to_owned()),
+    }
+}
+
+impl KubeApi {
+    /// Starts both servers with the broker as their webhook of this version, and without any cache between the two.
+    ///
+    /// # Panics
+    /// When one of them can not be started.
+    pub async fn start(program: &PathBuf, broker: &Broker, version: &str, credential: &Credential) -> Self {
+        install_providers();
+        let folder = TempDir::with_prefix("denizen-test-kube-").unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (client, peer, port) = (ports::free(), ports::free(), ports::free());
+        let mut etcd = Process::start(
+            Command::new("etcd")
+                .arg("--unsafe-no-fsync")
+                .arg(format!("--data-dir={}", at("etcd").display()))
+                .arg(format!("--listen-client-urls=http://127.0.0.1:{client}"))
+                .arg(format!("--advertise-client-urls=http://127.0.0.1:{client}"))
+                .arg(format!("--listen-peer-urls=http://127.0.0.1:{peer}"))
+                .arg(format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"))
+                .arg(format!("--initial-cluster=default=http://127.0.0.1:{peer}")),
+            &at("etcd.log"),
+        );
+        etcd.wait_for_port(client).await;
+
+        let authority = Authority::new("kube-apiserver of the tests");
+        let tls = authority.server(folder.path(), "apiserver", &["127.0.0.1"]);
+        let signing = rcgen::KeyPair::generate().unwrap();
+        fs::write(at("service-accounts.key"), signing.serialize_pem()).unwrap();
+        fs::write(at("service-accounts.pub"), signing.public_key_pem()).unwrap();
+        fs::write(at("tokens.csv"), "probe-token,probe,probe\n").unwrap();
+        fs::write(at("webhook.kubeconfig"), kubeconfig(broker, version, credential).to_string()).unwrap();
+        let mut server = Process::start(
+            Command::new(program)
+                .arg(format!("--etcd-servers=http://127.0.0.1:{client}"))
+                .arg(format!("--secure-port={port}"))
+                .arg("--bind-address=127.0.0.1")
+                .arg("--advertise-address=10.0.0.1")
+                .arg("--endpoint-reconciler-type=none")
+                .arg("--service-cluster-ip-range=10.0.0.0/24")
+                .arg(format!("--cert-dir={}", at("certificates").display()))
+                .arg(format!("--tls-cert-file={}", tls.certificate.display()))
+                .arg(format!("--tls-private-key-file={}", tls.key.display()))
+                .arg(format!("--service-account-issuer={KUBERNETES}"))
+                .arg(format!("--api-audiences={KUBERNETES}"))
+                .arg(format!("--service-account-key-file={}", at("service-accounts.pub").display()))
+                .arg(format!("--service-account-signing-key-file={}", at("service-accounts.key").display()))
+                .arg(format!("--token-auth-file={}", at("tokens.csv").display()))
+                .arg("--authorization-mode=AlwaysAllow")
+                .arg(format!("--authentication-token-webhook-config-file={}", at("webhook.kubeconfig").display()))
+                .arg(format!("--authentication-token-webhook-version={version}"))
+                .arg("--authentication-token-webhook-cache-ttl=0s"),
+            &at("kube-apiserver.log"),
+        );
+        let address = format!("https://127.0.0.1:{port}");
+        let ready = format!("{address}/readyz");
+        let http = http(&authority);
+        server
+            .wait_until(async || http.get(&ready).bearer_auth("probe-token").send().await.is_ok_and(|answer| answer.status().is_success()))
+            .await;
+        Self { address, authority, _server: server, _etcd: etcd, _folder: folder }
+    }
+
+    /// What the API server thinks a token's bearer is: the request that `kubectl auth whoami` makes.
+    ///
+    /// # Panics
+    /// When the API server does not answer.
+    pub async fn whoami(&self, token: &str) -> Answer {
+        let body = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
+        let address = format!("{}/apis/authentication.k8s.io/v1/selfsubjectreviews", self.address);
+        let answer = http(&self.authority).post(address).bearer_auth(token).json(&body).send().await;
+        Answer::read(answer.expect("the API server answers")).await.unwrap()
+    }
+
+    /// The user of a token that must be good.
+    pub async fn user(&self, token: &str) -> Value {
+        self.whoami(token).await.expect(201).json()["status"]["userInfo"].clone()
+    }
+}
+
+fn http(authority: &Authority) -> reqwest::Client {
+    let certificate = reqwest::Certificate::from_pem(authority.certificate().as_bytes()).unwrap();
+    reqwest::Client::builder().no_proxy().tls_certs_only([certificate]).timeout(crate::process::PATIENCE).build().unwrap()
+}
+
+/// The webhook's configuration, as `deploy/kubernetes/webhook.kubeconfig` has it; JSON is YAML too.
+fn kubeconfig(broker: &Broker, version: &str, credential: &Credential) -> Value {
+    let mut cluster = json!({"server": format!("{}/apis/authentication.k8s.io/{version}/tokenreviews", broker.issuer())});
+    let user = match credential {
+        Credential::Bearer => json!({"token": REVIEWER_TOKEN}),
+        Credential::Certificate(files) => {
+            cluster["certificate-authority"] = json!(broker.folder().join("ca.crt"));
+            json!({"client-certificate": files.certificate, "client-key": files.key})
+        }
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "denizen",
+        "clusters": [{"name": "denizen", "cluster": cluster}],
+        "users": [{"name": "kube-apiserver", "user": user}],
+        "contexts": [{"name": "denizen", "context": {"cluster": "denizen", "user": "kube-apiserver"}}],
+    })
+}

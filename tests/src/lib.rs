@@ -1,0 +1,27 @@
+//! The harness: actors that start real servers and speak to the running broker as its peers do.
+//!
+//! The suites in `tests/tests/` use these and nothing of the broker's inside. Each server listens on a free loopback port,
+//! keeps its files in a folder of its own, and dies with the test program, however that ends.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a harness fails loudly, as tests do")]
+
+pub mod answer;
+pub mod authority;
+pub mod authorization;
+pub mod broker;
+pub mod browser;
+pub mod chrome;
+pub mod configuration;
+pub mod form;
+pub mod jwt;
+pub mod kube;
+pub mod ports;
+pub mod process;
+pub mod service;
+
+pub use answer::Answer;
+pub use authority::Authority;
+pub use authorization::Authorization;
+pub use broker::Broker;
+pub use browser::Browser;
+pub use configuration::Configuration;
+pub use service::{Service, Tokens};

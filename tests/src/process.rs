@@ -1,0 +1,113 @@
+//! A server as a child process, with its output in a file.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    net::{Ipv4Addr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A running server. It is killed when this is dropped, and also when the test program ends in any other way.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    watchdog: Child,
+    log: PathBuf,
+    name: String,
+}
+
+/// How long any server may take until it answers.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Process {
+    /// Starts a command. What it writes is appended to the log: a held pipe would stop it once full.
+    ///
+    /// # Panics
+    /// When the program is not there.
+    #[must_use]
+    pub fn start(command: &mut Command, log: &Path) -> Self {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let open = || -> File { OpenOptions::new().create(true).append(true).open(log).unwrap() };
+        let child = command.stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{name} can not be started ({error}); tests/run installs what is missing"));
+        // It waits for the end of its input, which comes when this process is gone.
+        let watchdog = Command::new("sh")
+            .args(["-c", "cat >/dev/null; kill -9 \"$0\"", &child.id().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        Self { child, watchdog, log: log.to_owned(), name }
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `ready` says so.
+    ///
+    /// # Panics
+    /// When the server ends, or is not ready in time; with what it wrote.
+    pub async fn wait_until(&mut self, mut ready: impl AsyncFnMut() -> bool) {
+        let begun = Instant::now();
+        while !ready().await {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{} ended with {status}:\n{}", self.name, self.output());
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} is not ready after {PATIENCE:?}:\n{}", self.name, self.output());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until something listens on a loopback port.
+    pub async fn wait_for_port(&mut self, port: u16) {
+        self.wait_until(async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()).await;
+    }
+
+    /// What it wrote.
+    #[must_use]
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.id().to_string()]).status();
+        assert!(sent.unwrap().success(), "{} has ended already", self.name);
+    }
+
+    /// Asks the server to end, and waits for it.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub async fn stop(&mut self) -> ExitStatus {
+        self.signal("TERM");
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} does not end", self.name);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The watchdog first: it must not kill whoever is given the same process id later.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        self.kill();
+    }
+}
