@@ -1,0 +1,52 @@
+//! The registry: which connectors there are, and how one is made from its configuration.
+
+use claims_mapping::{ConnectorId, Mapping, MappingConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Connector, file, ldap};
+
+/// The part of a connector's configuration that depends on its `type`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Upstream {
+    /// Users from a YAML file.
+    File(file::FileConfig),
+    /// An LDAP directory.
+    Ldap(Box<ldap::LdapConfig>),
+}
+
+/// What a connector is told of its surroundings when it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Its permanent name.
+    pub id: &'a ConnectorId,
+    /// The claim that the tenant is read from, where the mapping reads it from a plain one.
+    pub mapping: &'a Mapping,
+    /// Whether all users of this upstream are of one tenant (`tenant: { fixed }`, or the default tenant stands in), so that no
+    /// tenant filter is needed.
+    pub fixed_tenant: bool,
+}
+
+impl Upstream {
+    /// The mapping for the parts that a connector's configuration does not give. A tenant rule in it falls away where the
+    /// connector's tenant is fixed.
+    #[must_use]
+    pub fn default_mapping(&self) -> MappingConfig {
+        match self {
+            Self::File(_) => file::default_mapping(),
+            Self::Ldap(_) => ldap::default_mapping(),
+        }
+    }
+
+    /// Makes the connector. Does no network I/O; reads files that the configuration names.
+    ///
+    /// # Errors
+    /// Every fault, as (path relative to the connector's entry, message).
+    pub fn build(&self, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
+        match self {
+            Self::File(config) => file::build(config, context),
+            Self::Ldap(config) => ldap::build(config, context),
+        }
+    }
+}

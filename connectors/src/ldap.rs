@@ -1,0 +1,225 @@
+//! An LDAP directory: sign-in by search and bind, search and look-up within a tenant.
+//!
+//! This file owns the ports. Below it: `config` (how the configuration looks), `plan` (the same, checked), `connect` and
+//! `pool` (connections), `filter` (the one place that escapes), `search` (one request and its pages), `claims` (an entry as
+//! claims), `groups`.
+
+mod claims;
+mod config;
+mod connect;
+mod filter;
+mod groups;
+mod plan;
+mod pool;
+mod search;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use claims_mapping::{ClaimMappings, ClaimOrExpression, ConnectorId, MappingConfig, PrefixedClaimOrExpression, TenantScope, UpstreamUser};
+
+pub use self::config::{GroupSearchConfig, GroupsConfig, LdapConfig, MemberOfConfig, SearchScope, UserSearchConfig};
+use self::{
+    filter::Filter,
+    groups::GroupReader,
+    plan::{GroupPlan, Plan, UserPlan},
+    pool::LdapPool,
+    search::{Answer, End, Entry, Request, search},
+};
+use crate::{Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery, config::Context};
+
+/// The mapping of an `ldap` connector for the parts that its configuration does not give. There is no tenant rule in it.
+#[must_use]
+pub fn default_mapping() -> MappingConfig {
+    let prefixed =
+        |claim: &str| PrefixedClaimOrExpression { claim: claim.to_owned(), prefix: Some(String::new()), expression: String::new() };
+    let plain = |claim: &str| ClaimOrExpression { claim: claim.to_owned(), expression: String::new() };
+    MappingConfig {
+        claim_mappings: ClaimMappings {
+            username: prefixed("uid"),
+            groups: prefixed("groups"),
+            display_name: plain("displayName"),
+            email: plain("mail"),
+            ..ClaimMappings::default()
+        },
+        ..MappingConfig::default()
+    }
+}
+
+pub(crate) fn build(config: &LdapConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
+    let Plan { servers, account, timeout, connections, users, groups } = Plan::new(config, context.mapping, context.fixed_tenant)?;
+    let servers = Arc::new(servers);
+    let pool = |account| {
+        LdapPool::new(Arc::clone(&servers), account, connections, timeout).map_err(|error| vec![("connections".to_owned(), error)])
+    };
+    let directory = Arc::new(LdapDirectory {
+        id: context.id.clone(),
+        fixed_tenant: context.fixed_tenant,
+        searches: pool(account)?,
+        binds: pool(None)?,
+        users,
+        groups,
+    });
+    Ok(Connector {
+        id: context.id.clone(),
+        password: Some(Arc::clone(&directory) as Arc<dyn PasswordLogin>),
+        directory: Some(directory),
+        watches: Vec::new(),
+    })
+}
+
+/// The connector.
+struct LdapDirectory {
+    id: ConnectorId,
+    fixed_tenant: bool,
+    searches: LdapPool,
+    binds: LdapPool,
+    users: UserPlan,
+    groups: Option<GroupPlan>,
+}
+
+/// The tenant in which to look.
+#[derive(Clone, Copy)]
+enum Within<'a> {
+    /// The one that the directory calls so.
+    Tenant(&'a str),
+    /// The connector's own, or any: a sign-in that names none.
+    Everywhere,
+}
+
+impl LdapDirectory {
+    /// What this directory calls the tenant; it enters every query.
+    fn within<'a>(&self, external_id: &'a str) -> Result<Within<'a>, ConnectorError> {
+        if self.fixed_tenant {
+            return Ok(Within::Everywhere);
+        }
+        // An empty value in a filter could match everyone.
+        if external_id.is_empty() {
+            return Err(ConnectorError::Unusable("ldap: the tenant's externalIds entry for this connector is empty".to_owned()));
+        }
+        Ok(Within::Tenant(external_id))
+    }
+
+    async fn find(&self, what: &'static str, within: Within<'_>, condition: Option<Filter>, most: usize) -> Result<Answer, ConnectorError> {
+        let tenancy = &self.users.tenancy;
+        let mut filters = vec![self.users.filter.clone()];
+        let mut base = self.users.base.clone();
+        if let Within::Tenant(tenant) = within {
+            filters.extend(tenancy.attribute.as_ref().map(|attribute| Filter::equals(attribute, tenant)));
+            filters.extend(tenancy.filter.as_ref().map(|template| template.of(tenant)));
+            base = tenancy.base.as_ref().and_then(|template| template.of(Some(tenant))).unwrap_or(base);
+        }
+        filters.extend(condition);
+        let filter = Filter::And(filters);
+        let request = Request { base: &base, scope: self.users.scope, filter: &filter, attributes: &self.users.requested, most };
+        let answer = self.searches.run(what, |ldap| search(ldap, &request)).await?;
+        let unusable = |why: &str| Err(ConnectorError::Unusable(format!("ldap: {what}: {why}")));
+        match answer.end {
+            End::NoBase if tenancy.base.is_some() && matches!(within, Within::Tenant(_)) => {
+                Ok(Answer { entries: Vec::new(), end: End::Complete })
+            }
+            End::NoBase => unusable("the search base does not exist, or may not be read"),
+            End::Referral => unusable("the server refers to another one, which is not followed"),
+            End::Complete | End::More | End::Limited => Ok(answer),
+        }
+    }
+
+    /// The one entry of which the condition holds; `None` where there is none, or more than one.
+    async fn find_one(&self, what: &'static str, within: Within<'_>, condition: Filter) -> Result<Option<Entry>, ConnectorError> {
+        let mut answer = self.find(what, within, Some(condition), 1).await?;
+        match answer.end {
+            End::Complete => Ok(answer.entries.pop()),
+            End::Limited => Err(ConnectorError::Unusable(format!("ldap: {what}: the server's limits cut the answer off"))),
+            _ => Ok(None),
+        }
+    }
+
+    fn named(&self, name: &str) -> Filter {
+        Filter::Or(self.users.usernames.iter().map(|attribute| Filter::equals(attribute, name)).collect())
+    }
+
+    /// The user with their groups. Where no tenant was asked for, it is the one of the user's own entry.
+    async fn whole(&self, within: Within<'_>, entry: &Entry) -> Result<UpstreamUser, ConnectorError> {
+        let groups = match &self.groups {
+            Some(plan) => {
+                let tenant = match within {
+                    Within::Tenant(tenant) => Some(tenant),
+                    Within::Everywhere => self.users.tenancy.attribute.as_ref().and_then(|attribute| entry.only(attribute.as_str())),
+                };
+                GroupReader { plan, pool: &self.searches, tenant, username: self.users.usernames.first() }.of(entry).await?
+            }
+            None => Vec::new(),
+        };
+        self.users.presentation.user(entry, groups)
+    }
+
+    /// Whether the password is the entry's. The connection is one for binds, and nothing else is ever done on it.
+    async fn bind(&self, dn: &str, password: &Secret) -> Result<bool, ConnectorError> {
+        let result = self.binds.run("bind", |mut ldap| async move { ldap.simple_bind(dn, password.expose()).await }).await?;
+        match result.rc {
+            0 => Ok(true),
+            // No such entry any more; no password; a wrong one.
+            32 | 48 | 49 => Ok(false),
+            // How 389-ds answers for an account that is locked or switched off.
+            code @ (19 | 53) => {
+                tracing::info!(connector.id = %self.id, result_code = code, "the directory is unwilling to sign this account in");
+                Ok(false)
+            }
+            code @ (51 | 52 | 80) => Err(ConnectorError::Unavailable(format!("ldap: bind: result code {code}"))),
+            code => Err(ConnectorError::Refused(format!("ldap: bind: result code {code}"))),
+        }
+    }
+}
+
+#[async_trait]
+impl PasswordLogin for LdapDirectory {
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
+        if !password.is_plausible_password() || login.name.is_empty() {
+            return Ok(None);
+        }
+        let within = match &login.tenant {
+            Some(tenant) => self.within(tenant.external_id(&self.id))?,
+            None => Within::Everywhere,
+        };
+        let Some(entry) = self.find_one("sign-in", within, self.named(&login.name)).await? else { return Ok(None) };
+        // A bind without a DN is an anonymous one, whatever the password.
+        if entry.dn.is_empty() || !self.bind(&entry.dn, password).await? {
+            return Ok(None);
+        }
+        self.whole(within, &entry).await.map(Some)
+    }
+}
+
+#[async_trait]
+impl Directory for LdapDirectory {
+    async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<Found, ConnectorError> {
+        let within = self.within(scope.external_id(&self.id))?;
+        let text = |text: &String| Filter::Or(self.users.searched.iter().map(|a| Filter::Contains(a.clone(), text.clone())).collect());
+        let condition = Some(&query.text).filter(|text| !text.is_empty()).map(text);
+        let answer = self.find("search", within, condition, query.limit).await?;
+        let mut users = Vec::with_capacity(answer.entries.len());
+        for entry in &answer.entries {
+            match self.users.presentation.user(entry, Vec::new()) {
+                Ok(user) => users.push(user),
+                // One broken entry does not hide the others.
+                Err(error) => tracing::warn!(connector.id = %self.id, %error, "a user is left out of a search"),
+            }
+        }
+        Ok(Found { users, truncated: answer.end != End::Complete })
+    }
+
+    async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
+        let within = self.within(scope.external_id(&self.id))?;
+        let condition = match by {
+            Lookup::Subject(subject) => self.users.presentation.id.filter(subject),
+            Lookup::Username(name) => Some(self.named(name)).filter(|_| !name.is_empty()),
+            Lookup::Mail(address) => Some(Filter::equals(&self.users.mail, address)).filter(|_| !address.is_empty()),
+        };
+        let Some(condition) = condition else { return Ok(None) };
+        let Some(entry) = self.find_one("look-up", within, condition).await? else { return Ok(None) };
+        self.whole(within, &entry).await.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests;
