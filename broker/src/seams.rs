@@ -1,0 +1,57 @@
+//! What a test replaces: the clock, the source of randomness, the store. Below the front doors time is an argument.
+
+use std::{fmt, sync::Arc};
+
+use time::OffsetDateTime;
+
+use crate::store::Store;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// The time now, UTC.
+    fn now(&self) -> OffsetDateTime;
+}
+
+/// Gives bytes that no one can guess.
+pub trait Entropy: Send + Sync {
+    /// Fills the buffer.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> OffsetDateTime {
+        OffsetDateTime::now_utc()
+    }
+}
+
+/// The operating system's generator, by aws-lc.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::expect_used, reason = "a machine without randomness must not go on")]
+    fn fill(&self, bytes: &mut [u8]) {
+        aws_lc_rs::rand::fill(bytes).expect("the operating system gives random bytes");
+    }
+}
+
+/// The replaceable parts of an [`App`](crate::App).
+#[derive(Clone)]
+pub struct Seams {
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Gives randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Keeps what must outlive a request.
+    pub store: Arc<dyn Store>,
+}
+
+impl fmt::Debug for Seams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seams")
+    }
+}

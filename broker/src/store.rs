@@ -1,0 +1,232 @@
+//! What must outlive a request: keys, sign-ins, codes, sessions, grants, the record of ids.
+//!
+//! It owns the shape of a key and what one atomic step is. It does not know what the values mean. Each backend passes the
+//! conformance suite in `store/conformance.rs`.
+
+#[cfg(test)]
+pub(crate) mod conformance;
+pub mod embedded;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use claims_mapping::TenantId;
+use time::OffsetDateTime;
+
+/// A part of the store within which a batch is atomic: one tenant's, or the system's own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Partition {
+    /// What belongs to no tenant: signing keys, browsers before their sign-in.
+    System,
+    /// One tenant's.
+    Tenant(TenantId),
+}
+
+/// What a record is. The names are part of the stored form: they do not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A signing key (system).
+    SigningKey,
+    /// A browser's session, by tower-sessions (system).
+    Browser,
+    /// A sign-in under way (system).
+    Attempt,
+    /// A signed-in session: who, until when (tenant).
+    Session,
+    /// An authorization code, or its tombstone (tenant).
+    Code,
+    /// A family of refresh tokens, with the one that is good now (tenant).
+    Grant,
+    /// An access token that was revoked before its end (tenant).
+    RevokedToken,
+    /// opaque_id → (connector, subject) (tenant).
+    User,
+    /// Which tenant a verbatim id belongs to (system).
+    IdOwner,
+    /// A key of our own for message authentication (system).
+    MacKey,
+    /// A tenant that came into being because an operator's connector named it (system).
+    CreatedTenant,
+}
+
+impl Kind {
+    /// The stored name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SigningKey => "signing-key",
+            Self::Browser => "browser",
+            Self::Attempt => "attempt",
+            Self::Session => "session",
+            Self::Code => "code",
+            Self::Grant => "grant",
+            Self::RevokedToken => "revoked-token",
+            Self::User => "user",
+            Self::IdOwner => "id-owner",
+            Self::MacKey => "mac-key",
+            Self::CreatedTenant => "created-tenant",
+        }
+    }
+}
+
+/// Where a record stands. [`Key::new`] and [`Key::system`] are the only ways to one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    partition: Partition,
+    kind: Kind,
+    id: String,
+}
+
+impl Key {
+    /// A record of a tenant.
+    #[must_use]
+    pub fn new(tenant: &TenantId, kind: Kind, id: impl Into<String>) -> Self {
+        Self { partition: Partition::Tenant(tenant.clone()), kind, id: id.into() }
+    }
+    /// A record of no tenant.
+    #[must_use]
+    pub fn system(kind: Kind, id: impl Into<String>) -> Self {
+        Self { partition: Partition::System, kind, id: id.into() }
+    }
+    /// Its partition.
+    #[must_use]
+    pub const fn partition(&self) -> &Partition {
+        &self.partition
+    }
+    /// What the record is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Its id within the kind.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// A stored value, and the version that its last write gave it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The bytes.
+    pub value: Vec<u8>,
+    /// Grows with each write of any record; never given twice.
+    pub version: u64,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("bytes", &self.value.len()).field("version", &self.version).finish()
+    }
+}
+
+/// What must hold of a record for a batch to be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// There is none (or it has expired).
+    Absent,
+    /// There is one.
+    Present,
+    /// There is one, and it is still of this version.
+    Version(u64),
+}
+
+/// Changes that happen together or not at all, in one partition. Deletions come first: a record that is both deleted and
+/// written is there afterwards.
+#[derive(Clone, Default)]
+pub struct Batch {
+    pub(crate) expect: Vec<(Key, Expect)>,
+    pub(crate) put: Vec<(Key, Vec<u8>, Option<OffsetDateTime>)>,
+    pub(crate) delete: Vec<Key>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Whether it changes nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.delete.is_empty()
+    }
+    /// Carry it out only if this holds.
+    #[must_use]
+    pub fn expect(mut self, key: Key, expect: Expect) -> Self {
+        self.expect.push((key, expect));
+        self
+    }
+    /// Write a record; it is gone at `expires_at` (`None`: never).
+    #[must_use]
+    pub fn put(mut self, key: Key, value: Vec<u8>, expires_at: Option<OffsetDateTime>) -> Self {
+        self.put.push((key, value, expires_at));
+        self
+    }
+    /// Delete a record; one that is absent is no error.
+    #[must_use]
+    pub fn delete(mut self, key: Key) -> Self {
+        self.delete.push(key);
+        self
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let put: Vec<_> = self.put.iter().map(|(key, ..)| key).collect();
+        f.debug_struct("Batch").field("expect", &self.expect).field("put", &put).field("delete", &self.delete).finish()
+    }
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is carried out and, where the store is durable, on disk.
+    Committed,
+    /// An expectation did not hold; nothing was changed.
+    Conflict,
+}
+
+/// The store could not tell.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It failed, or is not reachable.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A batch named keys of two partitions: a fault of the program.
+    #[error("a batch spans partitions")]
+    SpansPartitions,
+}
+
+/// One page of a listing.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// The records, in the order of their ids.
+    pub entries: Vec<(String, Entry)>,
+    /// The cursor of the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// Keeps records. Expired ones are as absent, at once; they are swept away later.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// One record.
+    async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError>;
+
+    /// Carries a batch out, atomically. What is answered as committed is still so after a crash where the store is durable.
+    async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError>;
+
+    /// Records of one kind, in the order of their ids (as bytes), after the id `cursor`, at most `limit` (at least 1, at most 1,000).
+    async fn list(
+        &self,
+        partition: &Partition,
+        kind: Kind,
+        cursor: Option<&str>,
+        limit: usize,
+        now: OffsetDateTime,
+    ) -> Result<Listing, StoreError>;
+
+    /// Removes what has expired, at most `limit` records, and says how many.
+    async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
+}
