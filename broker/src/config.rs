@@ -1,0 +1,462 @@
+//! The configuration: one YAML file, camelCase keys, unknown keys refused.
+//!
+//! This file owns the shape. The way in is [`load`]: `config/tree.rs` reads the YAML with the place of each value,
+//! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
+//! what a shape can not say, with `config/clients.rs`; `config/tenants.rs` and `config/upstreams.rs` turn the entries into what tenancy uses.
+
+mod check;
+mod clients;
+mod environment;
+mod faults;
+mod load;
+mod places;
+mod schema;
+mod structure;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod upstreams;
+
+pub use faults::{Fault, Faults, Place};
+pub use load::{Loaded, LoadedConnector, load, load_text};
+pub use schema::schema;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+};
+
+use claims_mapping::{ConnectorId, IdScheme, MappingConfig, OperatedBy, TenantId, TenantLabel};
+use connectors::{ConfiguredSecret, config::Upstream};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// The whole configuration.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Denizen's own address, as applications and browsers see it: `https://id.example`. Plain http on loopback only. No path, query or fragment.
+    pub issuer: Url,
+    /// Where it listens.
+    #[serde(default)]
+    pub listen: Listen,
+    /// What it keeps, and where.
+    #[serde(default)]
+    pub store: StoreConfig,
+    /// The tenants.
+    #[serde(default)]
+    pub tenants: Vec<TenantConfig>,
+    /// The tenant of the operators, `system`, where there is one.
+    #[serde(default)]
+    pub system_tenant: Option<SystemTenantConfig>,
+    /// The tenant of users whose connector has no tenant rule at all; without it they are refused.
+    #[serde(default)]
+    pub default_tenant: Option<TenantId>,
+    /// Whether a tenant that an operator's connector names, and that is not configured, comes into being.
+    #[serde(default)]
+    pub create_tenants: bool,
+    /// Labels that no tenant may have, besides the reserved ones.
+    #[serde(default)]
+    pub reserved_labels: BTreeSet<String>,
+    /// Where people and workloads come from.
+    #[serde(default)]
+    pub connectors: Vec<ConnectorConfig>,
+    /// The applications.
+    #[serde(default)]
+    pub clients: Vec<ClientConfig>,
+    /// Who may ask for token reviews.
+    #[serde(default)]
+    pub reviewers: Vec<ReviewerConfig>,
+    /// How long what is issued holds.
+    #[serde(default)]
+    pub lifetimes: Lifetimes,
+    /// How keys are made and rotated.
+    #[serde(default)]
+    pub keys: KeysConfig,
+    /// How far guessing goes before it is slowed.
+    #[serde(default)]
+    pub guessing: GuessingConfig,
+    /// The bounds of user search.
+    #[serde(default)]
+    pub search: SearchConfig,
+}
+
+/// Where it listens.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Listen {
+    /// Applications, browsers, reviewers: `127.0.0.1:5556`.
+    #[schemars(extend("format" = "socket-address"))]
+    pub address: SocketAddr,
+    /// Health and metrics, on a listener of its own: `127.0.0.1:5558`. Keep it away from users.
+    #[schemars(extend("format" = "socket-address"))]
+    pub admin_address: SocketAddr,
+    /// TLS for `address`; without it only loopback is served unless `behindProxy` says that TLS ends before Denizen.
+    pub tls: Option<TlsConfig>,
+    /// TLS ends at a proxy, and `address` can be reached through it alone.
+    pub behind_proxy: bool,
+    /// Networks whose `X-Forwarded-For` is believed, as addresses or prefixes (`10.0.0.0/8`).
+    pub trusted_proxies: Vec<String>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 5556)),
+            admin_address: SocketAddr::from(([127, 0, 0, 1], 5558)),
+            tls: None,
+            behind_proxy: false,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+/// TLS by files (PEM); read again on SIGHUP.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The certificate chain, leaf first.
+    pub certificate_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+    /// The authorities whose client certificates are believed (reviewers with `certificateName`).
+    #[serde(default)]
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// What it keeps, and where.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StoreConfig {
+    /// The file; without one everything is in memory and is lost at the end.
+    pub file: Option<PathBuf>,
+}
+
+/// One tenant.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantConfig {
+    /// Its permanent id.
+    pub id: TenantId,
+    /// Its DNS label; the id where that is one, else derived.
+    #[serde(default)]
+    pub label: Option<TenantLabel>,
+    /// Its name for people; the id where there is none.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// What each connector's upstream calls it.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = { "$ref": "#/$defs/ConnectorId" }))]
+    pub external_ids: BTreeMap<ConnectorId, String>,
+    /// The connectors that may speak for it; all whose own rule allows it where absent.
+    #[serde(default)]
+    pub connectors: Option<BTreeSet<ConnectorId>>,
+    /// Switched off at every door.
+    #[serde(default)]
+    pub disabled: bool,
+}
+
+/// The tenant of the operators, whose id is `system`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SystemTenantConfig {
+    /// Its label downstream, where `system` itself is reserved.
+    pub label: TenantLabel,
+    /// The connectors whose users may be operators; each must be `operatedBy: operator`.
+    pub connectors: BTreeSet<ConnectorId>,
+    /// What each connector's upstream calls it.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = { "$ref": "#/$defs/ConnectorId" }))]
+    pub external_ids: BTreeMap<ConnectorId, String>,
+}
+
+/// One connector: what is common to all, then what its `type` needs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectorConfig {
+    /// Its permanent id; part of every user's own.
+    pub id: ConnectorId,
+    /// Its name on the sign-in page.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// Whom its upstream answers to.
+    #[serde(default)]
+    pub operated_by: OperatedBy,
+    /// The one tenant of all its users.
+    #[serde(default)]
+    pub tenant: Option<FixedTenant>,
+    /// The tenants that its mapping may yield.
+    #[serde(default)]
+    pub tenants: Option<TenantList>,
+    /// Whether ids are derived or the upstream's own.
+    #[serde(default)]
+    pub ids: IdScheme,
+    /// The roles that its users may have.
+    #[serde(default)]
+    pub roles: BTreeSet<String>,
+    /// Whether it is switched off.
+    #[serde(default)]
+    pub disabled: bool,
+    /// Seconds that one call to it may take; 5.
+    #[serde(default = "ConnectorConfig::default_deadline")]
+    pub deadline_seconds: u64,
+    /// The mapping. Each type has a default of its own for the parts that are not given.
+    #[serde(flatten)]
+    pub mapping: MappingConfig,
+    /// The part that depends on the type.
+    #[serde(flatten)]
+    pub upstream: Upstream,
+}
+
+impl ConnectorConfig {
+    const fn default_deadline() -> u64 {
+        5
+    }
+}
+
+/// `tenant: { fixed: acme }`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FixedTenant {
+    /// The tenant.
+    pub fixed: TenantId,
+}
+
+/// `tenants: all`, or a list.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TenantList {
+    /// Every configured tenant but `system`.
+    All(AllTenants),
+    /// These.
+    These(BTreeSet<TenantId>),
+}
+
+/// The word `all`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AllTenants {
+    /// Every configured tenant.
+    All,
+}
+
+/// What a client may ask the token endpoint for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantType {
+    /// A person at a browser.
+    AuthorizationCode,
+    /// Renewal; with the scope `offline_access` also after the sign-out.
+    RefreshToken,
+    /// The client itself.
+    ClientCredentials,
+}
+
+/// One application.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientConfig {
+    /// Its `client_id`.
+    pub id: String,
+    /// Its name on the sign-in page.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// The secret of a confidential client; a client without one is public.
+    #[serde(default)]
+    pub secret: Option<ConfiguredSecret>,
+    /// The file of that secret.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// Exact addresses to return to; only the port of a loopback address may differ (RFC 8252, 7.3).
+    #[serde(default)]
+    pub redirect_uris: Vec<String>,
+    /// What it may ask the token endpoint for.
+    #[serde(default = "ClientConfig::default_grants")]
+    pub grant_types: BTreeSet<GrantType>,
+    /// The scopes that it may ask for.
+    #[serde(default = "ClientConfig::default_scopes")]
+    pub scopes: BTreeSet<String>,
+    /// The audiences that it may ask for by `resource` (RFC 8707); the first is the default, its own id where there is none.
+    /// `${issuer}` stands for the issuer.
+    #[serde(default)]
+    pub audiences: Vec<String>,
+    /// The tenants whose people may sign in to it; all where absent.
+    #[serde(default)]
+    pub tenants: Option<BTreeSet<TenantId>>,
+    /// The connectors through which they may; all where absent.
+    #[serde(default)]
+    pub connectors: Option<BTreeSet<ConnectorId>>,
+    /// The tenant that the client itself acts in (`client_credentials`).
+    #[serde(default)]
+    pub tenant: Option<TenantId>,
+    /// A second name for the claim `tenant_id` in its tokens.
+    #[serde(default)]
+    pub tenant_claim: Option<String>,
+    /// The signature of its tokens.
+    #[serde(default)]
+    pub signing_algorithm: SigningAlgorithm,
+    /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.
+    #[serde(default)]
+    pub origins: BTreeSet<String>,
+}
+
+impl ClientConfig {
+    fn default_grants() -> BTreeSet<GrantType> {
+        [GrantType::AuthorizationCode, GrantType::RefreshToken].into()
+    }
+    fn default_scopes() -> BTreeSet<String> {
+        ["openid", "profile", "email", "groups", "roles"].into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// A signature algorithm (RFC 7518, RFC 8037).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum SigningAlgorithm {
+    /// ECDSA on P-256.
+    #[default]
+    #[serde(rename = "ES256")]
+    Es256,
+    /// RSA PKCS#1 v1.5.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+/// Who may ask for token reviews, about what.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReviewerConfig {
+    /// Its name in the audit log.
+    pub id: String,
+    /// A bearer token that it sends.
+    #[serde(default)]
+    pub bearer_token: Option<ConfiguredSecret>,
+    /// The file of that token.
+    #[serde(default)]
+    pub bearer_token_file: Option<PathBuf>,
+    /// The common name or DNS name of its client certificate, by `listen.tls.clientCaFile`.
+    #[serde(default)]
+    pub certificate_name: Option<String>,
+    /// The client whose `client_credentials` tokens (audience `<issuer>/review`) it sends.
+    #[serde(default)]
+    pub client: Option<String>,
+    /// The audiences that it stands for; at least one.
+    pub audiences: BTreeSet<String>,
+    /// The tenants whose tokens it takes; all but `system` where absent.
+    #[serde(default)]
+    pub tenants: Option<BTreeSet<TenantId>>,
+    /// The connectors whose users it takes; all where absent.
+    #[serde(default)]
+    pub connectors: Option<BTreeSet<ConnectorId>>,
+    /// How names are written.
+    #[serde(default)]
+    pub format: ReviewFormat,
+}
+
+/// How names are written in a review's answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReviewFormat {
+    /// `<label>:<name>`.
+    #[default]
+    Kubernetes,
+    /// The same, and the field `tenant` (Arktos).
+    Arktos,
+}
+
+/// How long what is issued holds, in seconds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Lifetimes {
+    /// A sign-in under way; 1,800.
+    pub attempt_seconds: u64,
+    /// An authorization code; 60.
+    pub code_seconds: u64,
+    /// An access token; 600.
+    pub access_token_seconds: u64,
+    /// An ID token; 600.
+    pub id_token_seconds: u64,
+    /// A refresh token since its last use; 1,209,600 (14 days).
+    pub refresh_token_seconds: u64,
+    /// A signed-in browser session, from the sign-in; 43,200 (12 hours).
+    pub session_seconds: u64,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self {
+            attempt_seconds: 1_800,
+            code_seconds: 60,
+            access_token_seconds: 600,
+            id_token_seconds: 600,
+            refresh_token_seconds: 1_209_600,
+            session_seconds: 43_200,
+        }
+    }
+}
+
+/// How keys are made and rotated, in seconds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct KeysConfig {
+    /// How long one key signs; 2,592,000 (30 days).
+    pub rotation_seconds: u64,
+    /// How long before it signs a key is published, and how long after its last signature (besides the longest token's
+    /// life); 86,400.
+    pub overlap_seconds: u64,
+    /// The algorithms for which keys are kept; ES256. Clients may only ask for these.
+    pub algorithms: BTreeSet<SigningAlgorithm>,
+}
+
+impl Default for KeysConfig {
+    fn default() -> Self {
+        Self { rotation_seconds: 2_592_000, overlap_seconds: 86_400, algorithms: [SigningAlgorithm::Es256].into() }
+    }
+}
+
+/// How far guessing goes before it is slowed.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GuessingConfig {
+    /// Failures for one account from one address (IPv6: one /64) before each further one waits; 5.
+    pub account_burst: u32,
+    /// Seconds until one more is allowed; 30.
+    pub account_seconds: u64,
+    /// Failures from one address over all accounts; 30.
+    pub address_burst: u32,
+    /// Seconds until one more is allowed; 10.
+    pub address_seconds: u64,
+    /// Failures for one account over all addresses, from browsers that it has not signed in on before; 100.
+    pub spread_burst: u32,
+    /// Seconds until one more is allowed; 60.
+    pub spread_seconds: u64,
+}
+
+impl Default for GuessingConfig {
+    fn default() -> Self {
+        Self { account_burst: 5, account_seconds: 30, address_burst: 30, address_seconds: 10, spread_burst: 100, spread_seconds: 60 }
+    }
+}
+
+/// The bounds of user search.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SearchConfig {
+    /// Users on one page where the caller does not say; 50.
+    pub page_size: usize,
+    /// The most users on one page; 200.
+    pub page_size_most: usize,
+    /// The most users that one connector is asked for; 1,000.
+    pub results_most: usize,
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        Self { page_size: 50, page_size_most: 200, results_most: 1_000 }
+    }
+}

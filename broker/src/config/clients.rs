@@ -1,0 +1,293 @@
+//! The applications and the reviewers: what must be so of them.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+
+use connectors::{ConfiguredSecret, Secret};
+use url::Url;
+
+use super::{
+    ClientConfig, GrantType, ReviewerConfig,
+    check::{is_loopback, readable},
+    load::Parts,
+    places::{Places, element, join},
+    tenants::{display_name, reference, unknown},
+};
+
+/// Claims that have a meaning of their own (the registry of RFC 7519, RFC 9068, OpenID Connect Core) or that Denizen writes.
+const REGISTERED: [&str; 52] = [
+    "iss",
+    "sub",
+    "aud",
+    "exp",
+    "nbf",
+    "iat",
+    "jti",
+    "name",
+    "given_name",
+    "family_name",
+    "middle_name",
+    "nickname",
+    "preferred_username",
+    "profile",
+    "picture",
+    "website",
+    "email",
+    "email_verified",
+    "gender",
+    "birthdate",
+    "zoneinfo",
+    "locale",
+    "phone_number",
+    "phone_number_verified",
+    "address",
+    "updated_at",
+    "azp",
+    "nonce",
+    "auth_time",
+    "at_hash",
+    "c_hash",
+    "s_hash",
+    "acr",
+    "amr",
+    "sub_jwk",
+    "cnf",
+    "events",
+    "act",
+    "scope",
+    "client_id",
+    "may_act",
+    "sid",
+    "groups",
+    "roles",
+    "entitlements",
+    "authorization_details",
+    "active",
+    "token_type",
+    "username",
+    "tenant_id",
+    "connector",
+    "typ",
+];
+
+/// Finds the faults of `clients` and `reviewers`.
+pub(super) fn check(parts: &Parts, places: &mut Places) {
+    let mut ids: HashMap<&str, &str> = HashMap::new();
+    for (path, client) in &parts.clients {
+        name(&client.id, &join(path, "id"), places);
+        if let Some(other) = ids.insert(&client.id, path) {
+            places.fault(join(path, "id"), format!("the client {} has this id already", places.line_of(other)));
+        }
+        one_client(parts, path, client, places);
+    }
+    let mut ids: HashMap<&str, &str> = HashMap::new();
+    for (path, reviewer) in &parts.reviewers {
+        name(&reviewer.id, &join(path, "id"), places);
+        if let Some(other) = ids.insert(&reviewer.id, path) {
+            places.fault(join(path, "id"), format!("the reviewer {} has this id already", places.line_of(other)));
+        }
+        one_reviewer(parts, path, reviewer, places);
+    }
+    same_credentials(parts, places);
+}
+
+/// An id of a client or reviewer: visible ASCII (RFC 6749, appendix A.1), here without blanks.
+fn name(id: &str, path: &str, places: &mut Places) {
+    if id.is_empty() || id.len() > 255 || !id.bytes().all(|b| b.is_ascii_graphic()) {
+        places.fault(path, "it must be 1 to 255 visible ASCII characters without blanks");
+    }
+}
+
+fn one_client(parts: &Parts, path: &str, client: &ClientConfig, places: &mut Places) {
+    display_name(client.display_name.as_deref(), &join(path, "displayName"), places);
+    let has_secret = secret(client.secret.as_ref(), client.secret_file.as_deref(), path, ["secret", "secretFile"], places);
+    let grants = &client.grant_types;
+    let has = |grant| grants.contains(&grant);
+    if grants.is_empty() {
+        places.fault(join(path, "grantTypes"), "name at least one, or leave it out");
+    }
+    if has(GrantType::AuthorizationCode) && client.redirect_uris.is_empty() {
+        places.fault(path, "`redirectUris` is missing: `authorization_code` needs an address to return to");
+    }
+    if has(GrantType::RefreshToken) && !has(GrantType::AuthorizationCode) {
+        places.fault(join(path, "grantTypes"), "`refresh_token` renews what `authorization_code` gave; name that too");
+    }
+    if has(GrantType::ClientCredentials) {
+        if !has_secret {
+            places.fault(join(path, "grantTypes"), "`client_credentials` needs a `secret` or `secretFile`");
+        }
+        if client.tenant.is_none() && !places.has(&join(path, "tenant")) {
+            places.fault(join(path, "grantTypes"), "`client_credentials` needs `tenant`, the tenant that the client acts in");
+        }
+    }
+    for (index, uri) in client.redirect_uris.iter().enumerate() {
+        if let Some(message) = redirect_uri(uri) {
+            places.fault(format!("{path}.redirectUris[{index}]"), message);
+        }
+    }
+    for scope in client.scopes.iter().filter(|scope| !is_scope(scope)) {
+        places.fault(element(&parts.root, &join(path, "scopes"), scope), "a scope is visible ASCII without blanks, `\"` and `\\`");
+    }
+    for (index, audience) in client.audiences.iter().enumerate() {
+        audience_name(audience, &format!("{path}.audiences[{index}]"), places);
+    }
+    let (tenants, connectors) = (parts.declared_tenants(places), parts.declared("connectors"));
+    client.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", &tenants, places));
+    client
+        .connectors
+        .iter()
+        .flatten()
+        .for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", &connectors, places));
+    if let Some(id) = client.tenant.as_ref().filter(|id| !tenants.contains(id.as_str())) {
+        places.fault(join(path, "tenant"), unknown("tenant", id.as_str(), &tenants));
+    }
+    if let Some(claim) = &client.tenant_claim {
+        if REGISTERED.contains(&claim.as_str()) {
+            places.fault(join(path, "tenantClaim"), "the claim of this name has another meaning; choose another name");
+        } else if claim.is_empty() || claim.len() > 255 || !claim.bytes().all(|b| b.is_ascii_graphic()) {
+            places.fault(join(path, "tenantClaim"), "it must be 1 to 255 visible ASCII characters without blanks");
+        }
+    }
+    if !parts.keys.algorithms.contains(&client.signing_algorithm) && !places.is_faulty("keys") {
+        places.fault(join(path, "signingAlgorithm"), "it must be one of `keys.algorithms`");
+    }
+    for origin in client.origins.iter().filter(|origin| !is_origin(origin)) {
+        let here = element(&parts.root, &join(path, "origins"), origin);
+        places.fault(here, "an origin is the scheme, host and port only, as `https://app.example`; https, or http on loopback");
+    }
+}
+
+/// Whether there is a secret, right or wrong.
+fn secret(value: Option<&ConfiguredSecret>, file: Option<&Path>, path: &str, [key, file_key]: [&str; 2], places: &mut Places) -> bool {
+    match (value, file) {
+        (Some(_), Some(_)) => places.fault(join(path, file_key), format!("give either `{key}` or `{file_key}`")),
+        (Some(_), None) if Secret::read(value, None).is_err() => places.fault(join(path, key), "the secret is empty"),
+        (None, Some(file)) => {
+            if readable(file, &join(path, file_key), places).is_some_and(|text| text.trim_end_matches(['\r', '\n']).is_empty()) {
+                places.fault(join(path, file_key), "the file is empty");
+            }
+        }
+        _ => {}
+    }
+    [key, file_key].iter().any(|key| places.has(&join(path, key)))
+}
+
+/// Why an address can not be one to return to (RFC 6749, 3.1.2; RFC 8252, 7).
+fn redirect_uri(uri: &str) -> Option<&'static str> {
+    let Ok(url) = Url::parse(uri) else { return Some("it must be a whole address, as `https://app.example/callback`") };
+    if uri.contains('*') {
+        return Some("it is compared as it stands, so that `*` matches nothing; list each address");
+    }
+    if uri.contains('#') {
+        return Some("it must not have a fragment");
+    }
+    if !uri.bytes().all(|b| b.is_ascii_graphic()) || uri.contains('\\') {
+        return Some("it must be visible ASCII without blanks and `\\`");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some("it must not have a user or password");
+    }
+    match url.scheme() {
+        "https" if url.has_host() => None,
+        "http" if is_loopback(&url) => None,
+        "http" => Some("plain http is for loopback addresses; use https"),
+        scheme if scheme.contains('.') => None,
+        _ => Some("the scheme must be https, http on loopback, or a private one with a dot in it, as `com.example.app` (RFC 8252, 7.1)"),
+    }
+}
+
+/// RFC 6749, 3.3.
+fn is_scope(scope: &str) -> bool {
+    !scope.is_empty() && scope.len() <= 255 && scope.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
+}
+
+fn is_origin(origin: &str) -> bool {
+    Url::parse(origin).is_ok_and(|url| {
+        (url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url)) && url.origin().ascii_serialization() == origin
+    })
+}
+
+fn audience_name(audience: &str, path: &str, places: &mut Places) {
+    if audience.is_empty() || audience.len() > 2_048 || !audience.bytes().all(|b| b.is_ascii_graphic()) {
+        places.fault(path, "an audience is visible ASCII without blanks");
+    }
+}
+
+fn one_reviewer(parts: &Parts, path: &str, reviewer: &ReviewerConfig, places: &mut Places) {
+    let keys = ["bearerToken", "bearerTokenFile"];
+    let has_token = secret(reviewer.bearer_token.as_ref(), reviewer.bearer_token_file.as_deref(), path, keys, places);
+    let has_credential = has_token || ["certificateName", "client"].iter().any(|key| places.has(&join(path, key)));
+    if reviewer.audiences.is_empty() {
+        places.fault(join(path, "audiences"), "name at least one audience that the reviewer stands for");
+    }
+    for audience in &reviewer.audiences {
+        audience_name(audience, &element(&parts.root, &join(path, "audiences"), audience), places);
+    }
+    if !has_credential && (!parts.listen.address.ip().is_loopback() || parts.listen.behind_proxy) {
+        places.fault(
+            path,
+            "a reviewer without a credential is for a loopback `listen.address` without a proxy; give `bearerToken`, `bearerTokenFile`, `certificateName` or `client`",
+        );
+    }
+    if let Some(name) = &reviewer.certificate_name {
+        let here = join(path, "certificateName");
+        if name.trim().is_empty() {
+            places.fault(&here, "it is blank");
+        }
+        if !places.has("listen.tls.clientCaFile") {
+            places.fault(here, "it needs `listen.tls.clientCaFile`, the authority that such certificates are from");
+        }
+    }
+    if let Some(id) = &reviewer.client {
+        let here = join(path, "client");
+        let known = parts.declared("clients");
+        if !known.contains(id.as_str()) {
+            places.fault(here, "no client has this id");
+        } else if let Some((_, client)) = parts.clients.iter().find(|(_, client)| client.id == *id) {
+            if !client.grant_types.contains(&GrantType::ClientCredentials) {
+                places.fault(&here, "the client has no `client_credentials` among its `grantTypes`");
+            }
+            let wanted = parts.issuer.as_ref().map(|issuer| format!("{}/review", issuer.as_str().trim_end_matches('/')));
+            if wanted.is_some_and(|wanted| !client.audiences.contains(&wanted)) {
+                places.fault(here, "the client needs the audience `${issuer}/review` among its `audiences`");
+            }
+        }
+    }
+    let (tenants, connectors) = (parts.declared_tenants(places), parts.declared("connectors"));
+    reviewer.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", &tenants, places));
+    let listed = reviewer.connectors.iter().flatten();
+    listed.for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", &connectors, places));
+}
+
+/// A credential that two reviewers share would always mean the first.
+fn same_credentials(parts: &Parts, places: &mut Places) {
+    let mut before: Vec<&(String, ReviewerConfig)> = Vec::new();
+    for entry in &parts.reviewers {
+        let (path, reviewer) = entry;
+        let has_none = |path: &str| {
+            let keys = ["bearerToken", "bearerTokenFile", "certificateName", "client"];
+            !keys.iter().any(|key| places.has(&join(path, key)))
+        };
+        let mut shared = BTreeSet::new();
+        for (other, earlier) in before.iter().map(|(path, reviewer)| (path, reviewer)) {
+            let pairs = [
+                ("bearerToken", reviewer.bearer_token.is_some() && reviewer.bearer_token == earlier.bearer_token),
+                ("bearerTokenFile", reviewer.bearer_token_file.is_some() && reviewer.bearer_token_file == earlier.bearer_token_file),
+                ("certificateName", reviewer.certificate_name.is_some() && reviewer.certificate_name == earlier.certificate_name),
+                ("client", reviewer.client.is_some() && reviewer.client == earlier.client),
+                ("", has_none(path) && has_none(other)),
+            ];
+            shared.extend(pairs.into_iter().filter(|(_, same)| *same).map(|(key, _)| (key, places.line_of(other))));
+        }
+        for (key, line) in shared {
+            if key.is_empty() {
+                places.fault(path, format!("the reviewer {line} has no credential either; only one can be without"));
+            } else {
+                places.fault(join(path, key), format!("the reviewer {line} has the same; each needs its own"));
+            }
+        }
+        before.push(entry);
+    }
+}

@@ -1,0 +1,189 @@
+//! From the file to what the program runs on, or to every fault at once.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use claims_mapping::{ConnectorPolicy, Mapping, Tenant, TenantId};
+use connectors::Connector;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use super::{
+    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, ReviewerConfig, SearchConfig, SystemTenantConfig,
+    TenantConfig, check, clients,
+    environment::{self, Lookup},
+    faults::{self, Fault, Faults},
+    places::Places,
+    schema::schema,
+    structure::Walk,
+    tenants, tree, upstreams,
+};
+
+/// A configuration without faults, and what was made of it on the way.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration; its paths are resolved, its variables filled in.
+    pub config: Config,
+    /// The tenants, `system` among them where it is configured.
+    pub tenants: Vec<Tenant>,
+    /// The connectors, in the order of the file; also those that are disabled.
+    pub connectors: Vec<LoadedConnector>,
+    /// What is allowed and deserves a look.
+    pub warnings: Vec<Fault>,
+}
+
+/// One connector, ready to be asked.
+#[derive(Debug)]
+pub struct LoadedConnector {
+    /// Its entry.
+    pub config: ConnectorConfig,
+    /// What its users may become.
+    pub policy: ConnectorPolicy,
+    /// Its mapping, with its type's own where the entry gives none.
+    pub mapping: Arc<Mapping>,
+    /// Its ports.
+    pub connector: Connector,
+}
+
+/// Loads a file. Relative paths in it begin at its folder.
+///
+/// # Errors
+/// Every fault, with its place.
+pub fn load(path: &Path) -> Result<Loaded, Faults> {
+    let name = path.display().to_string();
+    let unreadable = |error: std::io::Error| {
+        let message = if error.kind() == std::io::ErrorKind::InvalidData { "it is not UTF-8".to_owned() } else { error.to_string() };
+        Faults::new(&name, vec![Fault { place: None, path: String::new(), message }])
+    };
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    load_text(&text, path.parent().unwrap_or_else(|| Path::new("")), &name)
+}
+
+/// Loads a text. Relative paths in it begin at `folder`; faults call it `name`.
+///
+/// # Errors
+/// Every fault, with its place.
+pub fn load_text(text: &str, folder: &Path, name: &str) -> Result<Loaded, Faults> {
+    load_with(text, folder, name, &environment::process)
+}
+
+pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_>) -> Result<Loaded, Faults> {
+    let (tree, fault) = tree::parse(text);
+    let Some(mut tree) = tree else { return Err(Faults::new(name, fault.into_iter().collect())) };
+    let mut places = Places { faults: fault.into_iter().collect(), ..Places::default() };
+    environment::fill_in(&mut tree, lookup, &mut places);
+    let schema = schema();
+    let root = Walk { schema: &schema, folder, places: &mut places }.value(&tree, &schema, "");
+    let parts = Parts::read(root.unwrap_or_default(), &mut places);
+    check::check(&parts, &mut places);
+    let tenants = tenants::check(&parts, &mut places);
+    let connectors = upstreams::check(&parts, &mut places);
+    clients::check(&parts, &mut places);
+    if places.faults.is_empty() {
+        match serde_json::from_value(parts.root) {
+            Ok(config) => {
+                hide(&mut places.warnings, &places.secrets);
+                faults::sort(&mut places.warnings);
+                return Ok(Loaded { config, tenants, connectors, warnings: places.warnings });
+            }
+            // The parts were readable one by one, so that this is a fault of the program.
+            Err(_) => places.fault("", "the configuration can not be read as a whole"),
+        }
+    }
+    hide(&mut places.faults, &places.secrets);
+    Err(Faults::new(name, places.faults))
+}
+
+/// The last line of defence: what is known to be a secret is cut out of every message. Shorter ones than six characters
+/// may be parts of ordinary words.
+fn hide(faults: &mut [Fault], secrets: &[String]) {
+    for fault in faults {
+        fault.message = without(&fault.message, secrets.iter().map(|secret| secret.trim()).filter(|secret| secret.len() >= 6));
+    }
+}
+
+/// A message without certain texts, longest first.
+pub(super) fn without<'t>(message: &str, texts: impl Iterator<Item = &'t str>) -> String {
+    let mut texts: Vec<_> = texts.collect();
+    texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    texts.into_iter().fold(message.to_owned(), |message, text| message.replace(text, "…"))
+}
+
+/// The sections, each as far as it can be read; an entry that can not is left out, and has its fault.
+pub(super) struct Parts {
+    pub(super) root: Value,
+    pub(super) issuer: Option<Url>,
+    pub(super) listen: Listen,
+    pub(super) tenants: Vec<(String, TenantConfig)>,
+    pub(super) system_tenant: Option<SystemTenantConfig>,
+    pub(super) default_tenant: Option<TenantId>,
+    pub(super) create_tenants: bool,
+    pub(super) reserved_labels: BTreeSet<String>,
+    pub(super) connectors: Vec<(String, ConnectorConfig)>,
+    pub(super) clients: Vec<(String, ClientConfig)>,
+    pub(super) reviewers: Vec<(String, ReviewerConfig)>,
+    pub(super) lifetimes: Lifetimes,
+    pub(super) keys: KeysConfig,
+    pub(super) guessing: GuessingConfig,
+    pub(super) search: SearchConfig,
+}
+
+impl Parts {
+    fn read(root: Value, places: &mut Places) -> Self {
+        Self {
+            issuer: one(&root, "issuer", places),
+            listen: one(&root, "listen", places),
+            tenants: items(&root, "tenants", places),
+            system_tenant: one(&root, "systemTenant", places),
+            default_tenant: one(&root, "defaultTenant", places),
+            create_tenants: one(&root, "createTenants", places),
+            reserved_labels: one(&root, "reservedLabels", places),
+            connectors: items(&root, "connectors", places),
+            clients: items(&root, "clients", places),
+            reviewers: items(&root, "reviewers", places),
+            lifetimes: one(&root, "lifetimes", places),
+            keys: one(&root, "keys", places),
+            guessing: one(&root, "guessing", places),
+            search: one(&root, "search", places),
+            root,
+        }
+    }
+
+    /// The ids that a section declares, also those of entries that have faults.
+    pub(super) fn declared(&self, section: &str) -> BTreeSet<&str> {
+        let entries = self.root.get(section).and_then(Value::as_array).into_iter().flatten();
+        entries.filter_map(|entry| entry.get("id")?.as_str()).collect()
+    }
+
+    /// The tenants that can be referred to.
+    pub(super) fn declared_tenants(&self, places: &Places) -> BTreeSet<&str> {
+        let mut ids = self.declared("tenants");
+        if places.has("systemTenant") {
+            ids.insert("system");
+        }
+        ids
+    }
+}
+
+fn one<T: DeserializeOwned + Default>(root: &Value, key: &str, places: &mut Places) -> T {
+    root.get(key).and_then(|value| entry(value, key, places)).unwrap_or_default()
+}
+
+fn items<T: DeserializeOwned>(root: &Value, key: &str, places: &mut Places) -> Vec<(String, T)> {
+    let entries = root.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
+    entries
+        .filter_map(|(index, value)| {
+            let path = format!("{key}[{index}]");
+            entry(value, &path, places).map(|item| (path, item))
+        })
+        .collect()
+}
+
+fn entry<T: DeserializeOwned>(value: &Value, path: &str, places: &mut Places) -> Option<T> {
+    let read = T::deserialize(value);
+    if read.is_err() && !places.is_faulty(path) {
+        // The error's own text would quote the value.
+        places.fault(path, "a value in it can not be read; the schema says what it must be");
+    }
+    read.ok()
+}
