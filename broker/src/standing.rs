@@ -1,0 +1,106 @@
+//! Whether what a genuine token says is still so: its times, its tenant, its connector, its session and grant, revocation.
+//! Judged at every use, also where the signature's result was remembered.
+
+use std::sync::Arc;
+
+use claims_mapping::Tenant;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::{
+    store::{Key, Kind, Store, StoreError},
+    tenancy::Admission,
+    tokens::{AccessClaims, Forged, UnverifiedToken, Verifier},
+};
+
+/// A token in force.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// What it says.
+    pub claims: Arc<AccessClaims>,
+    /// Its tenant, which is on.
+    pub tenant: Arc<Tenant>,
+}
+
+/// A token that is not in force, or of which it could not be told. The reasons are for the audit log; to the sender, all
+/// but the last are one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fallen {
+    /// It is none of ours.
+    #[error("forged: {0}")]
+    Forged(#[from] Forged),
+    /// Its time is over, or has not come.
+    #[error("expired")]
+    Expired,
+    /// Its tenant is disabled or gone.
+    #[error("its tenant is disabled or unknown")]
+    Tenant,
+    /// Its connector is disabled, or may no longer speak for the tenant.
+    #[error("its connector is disabled or no longer speaks for the tenant")]
+    Connector,
+    /// It, its session or its grant was ended.
+    #[error("revoked")]
+    Revoked,
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Judges tokens.
+pub struct Judge {
+    verifier: Verifier,
+    admission: Arc<Admission>,
+    store: Arc<dyn Store>,
+}
+
+impl std::fmt::Debug for Judge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Judge")
+    }
+}
+
+impl Judge {
+    /// A judge of the tokens that this verifier knows.
+    #[must_use]
+    pub fn new(verifier: Verifier, admission: Arc<Admission>, store: Arc<dyn Store>) -> Self {
+        Self { verifier, admission, store }
+    }
+
+    /// Whether a token is genuine and in force at this time.
+    ///
+    /// # Errors
+    /// Why it is not, or that it could not be told.
+    pub async fn judge(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Standing, Fallen> {
+        let claims = self.verifier.verify(token)?;
+        let seconds = now.unix_timestamp();
+        // A token from a little in the future is another replica's whose clock is ahead; more than a minute is none of ours.
+        if claims.exp <= seconds || claims.iat > seconds + 60 {
+            return Err(Fallen::Expired);
+        }
+        let tenant = self.admission.tenants.enabled(&claims.tenant_id).ok_or(Fallen::Tenant)?;
+        if let Some(connector) = &claims.connector {
+            let connector = self.admission.connector(connector.as_str()).ok_or(Fallen::Connector)?;
+            if !connector.serves(&tenant) {
+                return Err(Fallen::Connector);
+            }
+        }
+        for (kind, id) in [(Kind::Session, claims.sid), (Kind::Grant, claims.grant_id)] {
+            if let Some(id) = id
+                && !self.exists(&tenant, kind, id, now).await?
+            {
+                return Err(Fallen::Revoked);
+            }
+        }
+        if self.exists(&tenant, Kind::RevokedToken, claims.jti, now).await? {
+            return Err(Fallen::Revoked);
+        }
+        Ok(Standing { claims, tenant })
+    }
+
+    async fn exists(&self, tenant: &Tenant, kind: Kind, id: Uuid, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let mut buffer = Uuid::encode_buffer();
+        let id: &str = id.hyphenated().encode_lower(&mut buffer);
+        Ok(self.store.get(&Key::new(&tenant.id, kind, id), now).await?.is_some())
+    }
+}

@@ -1,0 +1,145 @@
+//! From what a connector says to an identity: evaluate, find the tenant, admit, record the id.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, TenantId, UpstreamUser};
+use connectors::{Directory, PasswordLogin};
+use time::OffsetDateTime;
+
+use super::{IdRecords, IdTaken, Tenants};
+use crate::store::StoreError;
+
+/// A connector, its mapping and its policy, as the broker uses them.
+pub struct Wired {
+    /// Its permanent id.
+    pub id: ConnectorId,
+    /// Its name on the sign-in page.
+    pub display_name: String,
+    /// Whether it is switched off.
+    pub disabled: bool,
+    /// What its claims become.
+    pub mapping: Arc<Mapping>,
+    /// What its users may become.
+    pub policy: ConnectorPolicy,
+    /// Sign-in with name and password.
+    pub password: Option<Arc<dyn PasswordLogin>>,
+    /// Users by search and look-up.
+    pub directory: Option<Arc<dyn Directory>>,
+}
+
+impl std::fmt::Debug for Wired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wired").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Wired {
+    /// Whether it may speak for this tenant at all.
+    #[must_use]
+    pub fn serves(&self, tenant: &claims_mapping::Tenant) -> bool {
+        !self.disabled
+            && self.policy.tenant_rule.admits(&tenant.id)
+            && tenant.connectors.as_ref().is_none_or(|list| list.contains(&self.id))
+    }
+}
+
+/// Someone is not admitted, or it could not be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmissionError {
+    /// No identity.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The id belongs to someone else.
+    #[error(transparent)]
+    IdTaken(#[from] IdTaken),
+    /// The connector is switched off or gone.
+    #[error("the connector `{0}` is disabled or not configured")]
+    NoConnector(ConnectorId),
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The way in.
+#[derive(Debug)]
+pub struct Admission {
+    /// The tenants.
+    pub tenants: Arc<Tenants>,
+    /// Who has which id.
+    pub ids: IdRecords,
+    connectors: BTreeMap<ConnectorId, Arc<Wired>>,
+}
+
+impl Admission {
+    /// The way in through these connectors.
+    #[must_use]
+    pub fn new(tenants: Arc<Tenants>, ids: IdRecords, connectors: Vec<Arc<Wired>>) -> Self {
+        Self { tenants, ids, connectors: connectors.into_iter().map(|c| (c.id.clone(), c)).collect() }
+    }
+
+    /// A connector that is on.
+    #[must_use]
+    pub fn connector(&self, id: &str) -> Option<&Arc<Wired>> {
+        self.connectors.get(id).filter(|c| !c.disabled)
+    }
+
+    /// The connectors that are on, in the order of their ids.
+    pub fn connectors(&self) -> impl Iterator<Item = &Arc<Wired>> {
+        self.connectors.values().filter(|c| !c.disabled)
+    }
+
+    /// Maps and admits one person who has just proven who they are, and records their id. What the mapping gave is returned
+    /// beside the identity, so that a session can keep it and be judged anew later.
+    ///
+    /// # Errors
+    /// Why there is no identity, or that it could not be told.
+    pub async fn admit(&self, connector: &Wired, user: &UpstreamUser, now: OffsetDateTime) -> Result<(Identity, MappedUser), AdmissionError> {
+        let mapped = connector.mapping.evaluate(user)?;
+        let identity = self.readmit(connector, mapped.clone(), now).await?;
+        let (tenant, id) = (identity.id().tenant_id().clone(), identity.id().opaque_id());
+        let kept = self.ids.keep(&tenant, connector.policy.ids, vec![identity], now).await?;
+        let identity = kept.into_iter().next().ok_or(IdTaken(id))?;
+        Ok((identity, mapped))
+    }
+
+    /// Admits someone whose mapping was evaluated earlier: tenant, connector and allow-lists are those of this moment.
+    ///
+    /// # Errors
+    /// Why there is no identity, or that it could not be told.
+    pub async fn readmit(&self, connector: &Wired, mapped: MappedUser, now: OffsetDateTime) -> Result<Identity, AdmissionError> {
+        let tenant = self.tenants.of_user(&mapped, &connector.policy, now).await.map_err(|e| match e {
+            Ok(rejection) => AdmissionError::Rejected(rejection),
+            Err(store) => AdmissionError::Store(store),
+        })?;
+        Ok(Identity::admit(mapped, &tenant, &connector.policy)?)
+    }
+
+    /// Maps and admits what a directory found, within one tenant: whoever is of another is dropped, whatever the upstream's
+    /// query said.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn admit_found(
+        &self,
+        connector: &Wired,
+        found: Vec<UpstreamUser>,
+        tenant: &TenantId,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Identity>, StoreError> {
+        let mut people = Vec::with_capacity(found.len());
+        for user in found {
+            let Ok(mapped) = connector.mapping.evaluate(&user) else { continue };
+            match self.readmit(connector, mapped, now).await {
+                Ok(identity) if identity.id().tenant_id() == tenant => people.push(identity),
+                Ok(_) => tracing::warn!(
+                    target: "audit", event = "search.foreign", tenant.id = %tenant, connector.id = %connector.id,
+                    "a directory returned a user of another tenant; the user is left out"
+                ),
+                Err(AdmissionError::Store(error)) => return Err(error),
+                Err(error) => tracing::debug!(connector.id = %connector.id, %error, "a directory's user is not admitted"),
+            }
+        }
+        self.ids.keep(tenant, connector.policy.ids, people, now).await
+    }
+}

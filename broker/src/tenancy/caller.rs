@@ -1,0 +1,64 @@
+//! A verified token or session becomes a caller, and a caller's tenant becomes a scope. Here, and nowhere else.
+
+use std::sync::Arc;
+
+use claims_mapping::{Tenant, TenantId, TenantScope};
+use uuid::Uuid;
+
+use super::Tenants;
+use crate::standing::Standing;
+
+/// Who asks, after their token was found genuine and in force.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    tenant: Arc<Tenant>,
+    user: Uuid,
+}
+
+/// What is asked for is not the caller's to see, or is not there: the two are one and the same answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not found")]
+pub struct NotYours;
+
+impl Caller {
+    /// The caller that a token in force stands for.
+    #[must_use]
+    pub fn of(standing: &Standing) -> Self {
+        Self { tenant: Arc::clone(&standing.tenant), user: standing.claims.sub }
+    }
+
+    /// Their opaque id.
+    #[must_use]
+    pub const fn user(&self) -> Uuid {
+        self.user
+    }
+
+    /// Their tenant's id.
+    #[must_use]
+    pub fn tenant_id(&self) -> &TenantId {
+        &self.tenant.id
+    }
+
+    /// The scope of a path: a short one means the caller's own tenant, the system tenant's too; a full one names its target,
+    /// which operators reach wherever it is on, and others only where it is their own.
+    ///
+    /// # Errors
+    /// For a foreign, disabled or unknown tenant, all alike.
+    pub fn scope(&self, target: Option<&str>, tenants: &Tenants) -> Result<TenantScope, NotYours> {
+        let tenant = match target {
+            None => Arc::clone(&self.tenant),
+            Some(id) if id == self.tenant.id.as_str() => Arc::clone(&self.tenant),
+            Some(id) if self.tenant.id.is_system() => {
+                TenantId::parse(id).ok().and_then(|id| tenants.enabled(&id)).ok_or(NotYours)?
+            }
+            Some(_) => return Err(NotYours),
+        };
+        Ok(TenantScope::of_verified_caller(tenant))
+    }
+
+    /// The scope of the tenant in which a session stands that is being renewed.
+    #[must_use]
+    pub fn scope_of_session(tenant: &Arc<Tenant>) -> TenantScope {
+        TenantScope::of_verified_caller(Arc::clone(tenant))
+    }
+}

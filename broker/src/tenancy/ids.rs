@@ -1,0 +1,131 @@
+//! The durable record of who an opaque id is. It is written when a user is first returned, a batch for a page, and it is
+//! authoritative: the same id for someone else is refused.
+
+use std::sync::Arc;
+
+use claims_mapping::{ConnectorId, IdScheme, Identity, Subject, TenantId};
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError};
+
+/// Who an opaque id of a tenant is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRecord {
+    /// Through which connector.
+    pub connector: ConnectorId,
+    /// As whom, at its upstream.
+    pub subject: Subject,
+}
+
+/// The id belongs to someone else already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the id {0} belongs to another user")]
+pub struct IdTaken(pub Uuid);
+
+/// The records.
+pub struct IdRecords {
+    store: Arc<dyn Store>,
+    /// What is known to be recorded, as digests of (tenant, id, connector, subject): records never change.
+    known: Cache<u128, ()>,
+}
+
+impl std::fmt::Debug for IdRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IdRecords")
+    }
+}
+
+impl IdRecords {
+    /// The records of this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, known: Cache::new(100_000) }
+    }
+
+    /// Records these people of one tenant; those whose id belongs to someone else are dropped and audited.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn keep(&self, tenant: &TenantId, ids: IdScheme, people: Vec<Identity>, now: OffsetDateTime) -> Result<Vec<Identity>, StoreError> {
+        let mut batch = Batch::new();
+        let mut fresh = Vec::new();
+        let mut kept = Vec::with_capacity(people.len());
+        for person in people {
+            if self.known.contains_key(&digest(&person)) {
+                kept.push(person);
+                continue;
+            }
+            let key = Key::new(tenant, Kind::User, person.id().opaque_id().to_string());
+            let record = UserRecord { connector: person.connector().clone(), subject: person.subject().clone() };
+            match self.get(tenant, person.id().opaque_id(), now).await? {
+                Some(owner) if owner != record => {
+                    refused(&person);
+                    continue;
+                }
+                Some(_) => {}
+                // A verbatim id is the upstream's own, and could be claimed in two tenants; a derived one holds its tenant.
+                None if ids == IdScheme::Verbatim && !self.claim(tenant, person.id().opaque_id(), now).await? => {
+                    refused(&person);
+                    continue;
+                }
+                None => {
+                    let value = serde_json::to_vec(&record).unwrap_or_default();
+                    batch = batch.expect(key.clone(), Expect::Absent).put(key, value, None);
+                }
+            }
+            fresh.push(digest(&person));
+            kept.push(person);
+        }
+        // A conflict means that another request recorded one of them at the same moment; the next one looks again.
+        if batch.is_empty() || self.store.commit(batch, now).await? == Outcome::Committed {
+            fresh.into_iter().for_each(|digest| self.known.insert(digest, ()));
+        }
+        Ok(kept)
+    }
+
+    /// Who an id of this tenant is.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn get(&self, tenant: &TenantId, id: Uuid, now: OffsetDateTime) -> Result<Option<UserRecord>, StoreError> {
+        let entry = self.store.get(&Key::new(tenant, Kind::User, id.to_string()), now).await?;
+        Ok(entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()))
+    }
+
+    /// Claims a verbatim id for a tenant, over the whole instance. Whoever comes first has it.
+    async fn claim(&self, tenant: &TenantId, id: Uuid, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let key = Key::system(Kind::IdOwner, id.to_string());
+        let batch = Batch::new().expect(key.clone(), Expect::Absent).put(key.clone(), tenant.as_str().as_bytes().to_vec(), None);
+        if self.store.commit(batch, now).await? == Outcome::Committed {
+            return Ok(true);
+        }
+        Ok(self.store.get(&key, now).await?.is_some_and(|entry| entry.value == tenant.as_str().as_bytes()))
+    }
+}
+
+fn refused(person: &Identity) {
+    tracing::warn!(
+        target: "audit",
+        event = "user.id_taken",
+        tenant.id = %person.id().tenant_id(),
+        connector.id = %person.connector(),
+        user.id = %person.id().opaque_id(),
+        "an upstream gives an id that belongs to another user; the user is left out"
+    );
+}
+
+/// (tenant, connector, subject) and the id, in 128 bits.
+fn digest(person: &Identity) -> u128 {
+    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    for part in [person.id().tenant_id().as_str(), person.connector().as_str(), person.subject().as_str()] {
+        context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    context.update(person.id().opaque_id().as_bytes());
+    let mut half = [0; 16];
+    half.iter_mut().zip(context.finish().as_ref()).for_each(|(to, from)| *to = *from);
+    u128::from_be_bytes(half)
+}

@@ -1,0 +1,171 @@
+//! Which tenants there are, and by what names.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arc_swap::ArcSwap;
+use claims_mapping::{ConnectorId, ConnectorPolicy, MappedUser, OperatedBy, Rejection, Tenant, TenantId, TenantLabel, TenantRule};
+use time::OffsetDateTime;
+
+use crate::store::{Batch, Key, Kind, Partition, Store, StoreError};
+
+/// The tenants could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What is stored is no tenant's name.
+    #[error("a stored tenant can not be read")]
+    Stored,
+}
+
+/// The tenants, by id, label and what connectors call them.
+pub struct Tenants {
+    index: ArcSwap<Index>,
+    /// Whether a tenant that an operator's connector names, and that is not configured, comes into being.
+    create: bool,
+    store: Arc<dyn Store>,
+}
+
+#[derive(Default, Clone)]
+struct Index {
+    by_id: HashMap<TenantId, Arc<Tenant>>,
+    by_label: HashMap<TenantLabel, TenantId>,
+    by_external: HashMap<(ConnectorId, String), TenantId>,
+    folded: HashMap<String, TenantId>,
+}
+
+impl Index {
+    fn add(&mut self, tenant: Tenant) {
+        self.by_label.insert(tenant.label.clone(), tenant.id.clone());
+        for (connector, external) in &tenant.external_ids {
+            self.by_external.insert((connector.clone(), external.clone()), tenant.id.clone());
+        }
+        self.folded.insert(tenant.id.folded(), tenant.id.clone());
+        self.by_id.insert(tenant.id.clone(), Arc::new(tenant));
+    }
+}
+
+impl std::fmt::Debug for Tenants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tenants").field("count", &self.index.load().by_id.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tenants {
+    /// The configured tenants, and those that came into being earlier.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn open(configured: Vec<Tenant>, create: bool, store: Arc<dyn Store>, now: OffsetDateTime) -> Result<Self, RegistryError> {
+        let mut index = Index::default();
+        configured.into_iter().for_each(|tenant| index.add(tenant));
+        let mut cursor = None;
+        while create {
+            let page = store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
+            for (id, _) in page.entries {
+                let id = TenantId::parse(&id).map_err(|_| RegistryError::Stored)?;
+                if !index.by_id.contains_key(&id) && !index.folded.contains_key(&id.folded()) {
+                    index.add(created(id));
+                }
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(Self { index: ArcSwap::from_pointee(index), create, store })
+    }
+
+    /// One tenant, disabled or not.
+    #[must_use]
+    pub fn get(&self, id: &TenantId) -> Option<Arc<Tenant>> {
+        self.index.load().by_id.get(id).cloned()
+    }
+
+    /// One tenant that is on.
+    #[must_use]
+    pub fn enabled(&self, id: &TenantId) -> Option<Arc<Tenant>> {
+        self.get(id).filter(|tenant| !tenant.disabled)
+    }
+
+    /// One tenant by its label.
+    #[must_use]
+    pub fn by_label(&self, label: &str) -> Option<Arc<Tenant>> {
+        let index = self.index.load();
+        index.by_label.get(label).and_then(|id| index.by_id.get(id)).cloned()
+    }
+
+    /// The tenant of a mapped user. Fails closed: no value, several values and unknown ones give none.
+    ///
+    /// # Errors
+    /// A [`Rejection`], or `Err(Err(_))` where a new tenant could not be stored.
+    pub async fn of_user(
+        &self,
+        user: &MappedUser,
+        policy: &ConnectorPolicy,
+        now: OffsetDateTime,
+    ) -> Result<Arc<Tenant>, Result<Rejection, StoreError>> {
+        let refused = |rejection| Err(Ok(rejection));
+        match &policy.tenant_rule {
+            TenantRule::Fixed(id) | TenantRule::Default(id) => self.get(id).map_or_else(|| refused(Rejection::UnknownTenant), Ok),
+            TenantRule::Mapped(allowed) => {
+                let [external] = user.tenant.as_slice() else {
+                    return refused(if user.tenant.is_empty() { Rejection::NoTenant } else { Rejection::SeveralTenants });
+                };
+                if let Some(tenant) = self.named(&policy.connector, external) {
+                    return Ok(tenant);
+                }
+                let creates = self.create && allowed.is_none() && policy.operated_by == OperatedBy::Operator;
+                match TenantId::parse(external) {
+                    Ok(id) if creates && !id.is_system() => self.create(id, now).await,
+                    _ => refused(Rejection::UnknownTenant),
+                }
+            }
+        }
+    }
+
+    /// The tenant that a connector's upstream calls so: by `externalIds`, else the id as it is, but never a tenant that has
+    /// another name there.
+    fn named(&self, connector: &ConnectorId, external: &str) -> Option<Arc<Tenant>> {
+        let index = self.index.load();
+        if let Some(id) = index.by_external.get(&(connector.clone(), external.to_owned())) {
+            return index.by_id.get(id).cloned();
+        }
+        index.by_id.get(external).filter(|tenant| !tenant.external_ids.contains_key(connector)).cloned()
+    }
+
+    async fn create(&self, id: TenantId, now: OffsetDateTime) -> Result<Arc<Tenant>, Result<Rejection, StoreError>> {
+        let tenant = created(id.clone());
+        {
+            let index = self.index.load();
+            // A look-alike of an existing tenant is nobody's, and neither is one whose label is taken.
+            if index.folded.contains_key(&id.folded()) || index.by_label.contains_key(&tenant.label) {
+                return Err(Ok(Rejection::UnknownTenant));
+            }
+        }
+        let batch = Batch::new().put(Key::system(Kind::CreatedTenant, id.as_str()), Vec::new(), None);
+        self.store.commit(batch, now).await.map_err(Err)?;
+        self.index.rcu(|index| {
+            let mut index = Index::clone(index);
+            if !index.folded.contains_key(&id.folded()) && !index.by_label.contains_key(&tenant.label) {
+                index.add(tenant.clone());
+            }
+            index
+        });
+        tracing::info!(target: "audit", event = "tenant.created", tenant.id = %id);
+        self.get(&id).ok_or(Ok(Rejection::UnknownTenant))
+    }
+}
+
+fn created(id: TenantId) -> Tenant {
+    Tenant {
+        label: TenantLabel::derived(&id),
+        display_name: id.as_str().to_owned(),
+        id,
+        external_ids: std::collections::BTreeMap::default(),
+        connectors: None,
+        disabled: false,
+    }
+}

@@ -1,0 +1,16 @@
+//! The tokens: what they say, who signs them, how they are told from forgeries.
+//!
+//! It owns keys, signing and verifying. Whether what a genuine token says is still so (tenant, session, revocation) is
+//! [`standing`](crate::standing)'s business.
+
+mod claims;
+mod keys;
+mod ring;
+mod signing;
+mod verifying;
+
+pub use claims::{AccessClaims, Audience, IdClaims, Profile};
+pub use keys::KeyError;
+pub use ring::KeyRing;
+pub use signing::{MintError, TokenType};
+pub use verifying::{Forged, UnverifiedToken, Verifier};

@@ -1,0 +1,160 @@
+//! One signing key: made, stored, read back, published.
+
+use aws_lc_rs::{
+    encoding::{AsDer as _, Pkcs8V1Der},
+    rand::SystemRandom,
+    rsa::KeySize,
+    signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
+use jsonwebtoken::{DecodingKey, jwk::Jwk};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use time::OffsetDateTime;
+use zeroize::Zeroizing;
+
+use crate::config::SigningAlgorithm;
+
+/// A key could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The library refused.
+    #[error("a {0:?} key could not be made")]
+    Generate(SigningAlgorithm),
+    /// What is stored is no key.
+    #[error("the stored signing key `{0}` can not be read")]
+    Stored(String),
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+}
+
+/// A key as it is stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredKey {
+    pub(super) algorithm: SigningAlgorithm,
+    /// PKCS#8, DER, base64url.
+    pkcs8: Zeroizing<String>,
+    /// From when it signs, in seconds since 1970.
+    pub(super) signs_from: i64,
+    /// Until when it signs.
+    pub(super) signs_until: i64,
+    /// Until when it is published.
+    pub(super) published_until: i64,
+}
+
+enum KeyPair {
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+    EdDsa(Ed25519KeyPair),
+}
+
+/// A key that signs.
+pub(super) struct SigningKey {
+    pub(super) kid: String,
+    pub(super) algorithm: SigningAlgorithm,
+    pair: KeyPair,
+    random: SystemRandom,
+    pub(super) jwk: Jwk,
+    pub(super) decoding: DecodingKey,
+    pub(super) signs_from: i64,
+    pub(super) signs_until: i64,
+}
+
+impl StoredKey {
+    /// Makes a key. RSA keys have 2,048 bits.
+    pub(super) fn generate(
+        algorithm: SigningAlgorithm,
+        signs_from: OffsetDateTime,
+        signs_until: OffsetDateTime,
+        published_until: OffsetDateTime,
+    ) -> Result<Self, KeyError> {
+        let failed = |_| KeyError::Generate(algorithm);
+        let der: Zeroizing<Vec<u8>> = Zeroizing::new(match algorithm {
+            SigningAlgorithm::Es256 => EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)
+                .and_then(|pair| pair.to_pkcs8v1())
+                .map_err(failed)?
+                .as_ref()
+                .to_vec(),
+            SigningAlgorithm::EdDsa => {
+                Ed25519KeyPair::generate().and_then(|pair| pair.to_pkcs8()).map_err(failed)?.as_ref().to_vec()
+            }
+            SigningAlgorithm::Rs256 => {
+                let der: Pkcs8V1Der<'static> = RsaKeyPair::generate(KeySize::Rsa2048).and_then(|pair| pair.as_der()).map_err(failed)?;
+                der.as_ref().to_vec()
+            }
+        });
+        Ok(Self {
+            algorithm,
+            pkcs8: Zeroizing::new(B64.encode(&*der)),
+            signs_from: signs_from.unix_timestamp(),
+            signs_until: signs_until.unix_timestamp(),
+            published_until: published_until.unix_timestamp(),
+        })
+    }
+
+    /// Reads the key back. Its `kid` is its RFC 7638 thumbprint, so it names the key material and nothing else.
+    pub(super) fn open(&self, stored_as: &str) -> Result<SigningKey, KeyError> {
+        let bad = || KeyError::Stored(stored_as.to_owned());
+        let der = Zeroizing::new(B64.decode(self.pkcs8.as_bytes()).map_err(|_| bad())?);
+        let (pair, public) = match self.algorithm {
+            SigningAlgorithm::Es256 => {
+                let pair = EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der).map_err(|_| bad())?;
+                // An uncompressed point: 0x04, x, y (SEC 1, 2.3.3).
+                let point = pair.public_key().as_ref();
+                let (x, y) = (point.get(1..33).ok_or_else(bad)?, point.get(33..65).ok_or_else(bad)?);
+                let public = json!({"crv": "P-256", "kty": "EC", "x": B64.encode(x), "y": B64.encode(y)});
+                (KeyPair::Es256(pair), public)
+            }
+            SigningAlgorithm::EdDsa => {
+                let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| bad())?;
+                let public = json!({"crv": "Ed25519", "kty": "OKP", "x": B64.encode(pair.public_key().as_ref())});
+                (KeyPair::EdDsa(pair), public)
+            }
+            SigningAlgorithm::Rs256 => {
+                let pair = RsaKeyPair::from_pkcs8(&der).map_err(|_| bad())?;
+                let key = pair.public_key();
+                let (n, e) = (key.modulus().big_endian_without_leading_zero(), key.exponent().big_endian_without_leading_zero());
+                let public = json!({"e": B64.encode(e), "kty": "RSA", "n": B64.encode(n)});
+                (KeyPair::Rs256(pair), public)
+            }
+        };
+        // RFC 7638, 3: the required members in lexicographic order, no white space; serde_json's map keeps them so.
+        let thumbprint = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, public.to_string().as_bytes());
+        let kid = B64.encode(thumbprint.as_ref());
+        let mut jwk = public;
+        if let Some(members) = jwk.as_object_mut() {
+            members.insert("kid".to_owned(), json!(kid));
+            members.insert("use".to_owned(), json!("sig"));
+            members.insert("alg".to_owned(), json!(self.algorithm));
+        }
+        let jwk: Jwk = serde_json::from_value(jwk).map_err(|_| bad())?;
+        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| bad())?;
+        Ok(SigningKey {
+            kid,
+            algorithm: self.algorithm,
+            pair,
+            random: SystemRandom::new(),
+            jwk,
+            decoding,
+            signs_from: self.signs_from,
+            signs_until: self.signs_until,
+        })
+    }
+}
+
+impl SigningKey {
+    /// The signature of a message, as JWS wants it (RFC 7518, 3.3 and 3.4; RFC 8037, 3.1).
+    pub(super) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        match &self.pair {
+            KeyPair::Es256(pair) => Some(pair.sign(&self.random, message).ok()?.as_ref().to_vec()),
+            KeyPair::EdDsa(pair) => Some(pair.sign(message).as_ref().to_vec()),
+            KeyPair::Rs256(pair) => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&signature::RSA_PKCS1_SHA256, &self.random, message, &mut signature).ok()?;
+                Some(signature)
+            }
+        }
+    }
+}
