@@ -1,0 +1,110 @@
+//! Refresh with rotation (RFC 9700, 4.14.2): each refresh token is good once, and an old one revokes its family.
+
+use claims_mapping::TenantId;
+use subtle::ConstantTimeEq as _;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{Authentication, Family, GrantError, Granted, Grants, code::narrower, handle::RefreshHandle, seconds};
+use crate::{
+    config::GrantType,
+    login::{SessionError, SignedIn},
+    store::{Batch, Expect, Key, Kind, Outcome, StoreError},
+};
+
+/// What a client sends to renew.
+#[derive(Debug)]
+pub struct RefreshRequest {
+    /// The refresh token.
+    pub refresh_token: String,
+    /// A narrower choice of the scopes; for this token only.
+    pub scope: Option<String>,
+    /// A narrower choice of the audiences; for this token only.
+    pub resources: Vec<String>,
+}
+
+const NOT_GOOD: GrantError = GrantError::InvalidGrant("the refresh token is unknown, expired, used, revoked, or not this client's");
+
+impl Grants {
+    /// Exchanges a refresh token. The directory is asked again: someone who is disabled, gone, or of another tenant now loses
+    /// the session.
+    ///
+    /// # Errors
+    /// As [`GrantError`] says. Where a directory or the store could not tell, the refresh token stays good.
+    pub async fn refresh(&self, who: &Authentication, request: RefreshRequest, now: OffsetDateTime) -> Result<Granted, GrantError> {
+        let client = self.clients.authenticate(who)?;
+        if !client.may(GrantType::RefreshToken) {
+            return Err(GrantError::UnauthorizedClient);
+        }
+        let handle = RefreshHandle::parse(&request.refresh_token).ok_or(NOT_GOOD)?;
+        let entry = self.store.get(&key(&handle.tenant, handle.family), now).await?.ok_or(NOT_GOOD)?;
+        let mut family: Family = serde_json::from_slice(&entry.value).map_err(|_| NOT_GOOD)?;
+        let is_current = family.current.as_ref().is_some_and(|c| c.as_bytes().ct_eq(handle.secret.as_bytes()).into());
+        if family.client_id != client.id || !is_current {
+            self.revoke_family(&handle.tenant, handle.family, "refresh token used twice, or by another client", now).await?;
+            return Err(NOT_GOOD);
+        }
+        let scopes = narrower_scopes(&family.scopes, request.scope.as_deref())?;
+        let audiences = narrower(&family.audiences, &request.resources)?;
+        let signed_in = SignedIn { tenant: handle.tenant.clone(), sid: family.sid };
+        let (mut session, identity) = match self.sessions.renew(&signed_in, now).await {
+            Ok(renewed) => renewed,
+            Err(error @ (SessionError::NoLonger(_) | SessionError::Vanished)) => {
+                // Everything that was issued in the session falls with it.
+                self.sessions.end(&signed_in, now).await?;
+                return Err(error.into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
+            return Err(NOT_GOOD);
+        }
+        let (refresh_token, current) = RefreshHandle::new(&handle.tenant, handle.family, &*self.entropy);
+        family.current = Some(current);
+        if session.offline {
+            session.expires_at = (now + seconds(self.lifetimes.refresh_token_seconds)).unix_timestamp();
+        }
+        let (family_key, session_key) = (key(&handle.tenant, handle.family), crate::login::session_key(&signed_in));
+        let batch = self
+            .sessions
+            .write(&signed_in, &session)
+            .expect(session_key, Expect::Present)
+            .expect(family_key.clone(), Expect::Version(entry.version))
+            .put(family_key, serde_json::to_vec(&family).unwrap_or_default(), Some(now + self.family_lifetime()));
+        let granted = self.issue(client, &identity, (handle.family, &family), (&scopes, &audiences), Some(refresh_token), now)?;
+        match self.store.commit(batch, now).await? {
+            Outcome::Committed => Ok(granted),
+            // Another request used it at the same moment, and won.
+            Outcome::Conflict => Err(NOT_GOOD),
+        }
+    }
+
+    /// Ends a family: its refresh token and every access token that names it.
+    pub(super) async fn revoke_family(&self, tenant: &TenantId, family: Uuid, why: &'static str, now: OffsetDateTime) -> Result<(), StoreError> {
+        let key = key(tenant, family);
+        let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
+        if self.store.commit(batch, now).await? == Outcome::Committed {
+            tracing::warn!(target: "audit", event = "grant.revoked", tenant.id = %tenant, grant.id = %family, reason = why);
+        }
+        Ok(())
+    }
+
+    /// A family outlives its last refresh token by the life of its last access token, which names it.
+    pub(super) fn family_lifetime(&self) -> Duration {
+        seconds(self.lifetimes.refresh_token_seconds.max(self.lifetimes.access_token_seconds))
+    }
+}
+
+pub(super) fn key(tenant: &TenantId, family: Uuid) -> Key {
+    Key::new(tenant, Kind::Grant, family.to_string())
+}
+
+fn narrower_scopes(granted: &[String], asked: Option<&str>) -> Result<Vec<String>, GrantError> {
+    let Some(asked) = asked else { return Ok(granted.to_vec()) };
+    let asked: Vec<_> = asked.split(' ').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    if asked.iter().all(|s| granted.contains(s)) {
+        Ok(asked)
+    } else {
+        Err(GrantError::InvalidScope("a scope was not part of the authorization request"))
+    }
+}

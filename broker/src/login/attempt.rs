@@ -1,0 +1,138 @@
+//! A sign-in under way. It is bound to the browser that began it, and is used once.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    secret_text::random_text,
+    seams::Entropy,
+    store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
+};
+
+/// What an application asked for, proven: client and redirect URI belong together, and everything else is well formed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AuthorizeRequest {
+    /// The client.
+    pub client_id: String,
+    /// Where its answer goes, exactly as it was given.
+    pub redirect_uri: String,
+    /// What it asks for.
+    pub scopes: Vec<String>,
+    /// Its own value, returned as it is.
+    pub state: Option<String>,
+    /// Its own value, for the ID token.
+    pub nonce: Option<String>,
+    /// PKCE's challenge, S256 (RFC 7636).
+    pub code_challenge: String,
+    /// The audiences of its access token (RFC 8707).
+    pub audiences: Vec<String>,
+    /// The tenant in which the sign-in must happen, as the client named it; it may be one that there is not.
+    pub tenant: Option<String>,
+}
+
+/// A sign-in under way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Attempt {
+    /// What for; `None` is the account page.
+    pub request: Option<AuthorizeRequest>,
+    /// The name to put into the form.
+    pub login_hint: Option<String>,
+    /// Proves that a form was shown to this browser for this attempt.
+    pub csrf: String,
+    /// The browser that began it: what its session calls it.
+    browser: String,
+}
+
+/// An attempt can not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttemptError {
+    /// It is over, was used, was begun in another browser, or never was.
+    #[error("this sign-in is over, or was begun in another browser")]
+    Gone,
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The attempts.
+pub struct Attempts {
+    store: Arc<dyn Store>,
+    entropy: Arc<dyn Entropy>,
+    lifetime: Duration,
+}
+
+impl std::fmt::Debug for Attempts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attempts")
+    }
+}
+
+impl Attempts {
+    /// Attempts that last so long.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, lifetime: Duration) -> Self {
+        Self { store, entropy, lifetime }
+    }
+
+    /// Begins one, and gives its id.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn begin(
+        &self,
+        browser: &str,
+        request: Option<AuthorizeRequest>,
+        login_hint: Option<String>,
+        now: OffsetDateTime,
+    ) -> Result<String, StoreError> {
+        let id = random_text(&*self.entropy);
+        let attempt = Attempt { request, login_hint, csrf: random_text(&*self.entropy), browser: browser.to_owned() };
+        let value = serde_json::to_vec(&attempt).unwrap_or_default();
+        self.store.commit(Batch::new().put(key(&id), value, Some(now + self.lifetime)), now).await?;
+        Ok(id)
+    }
+
+    /// One that this browser began.
+    ///
+    /// # Errors
+    /// [`AttemptError::Gone`] for every other.
+    pub async fn find(&self, id: &str, browser: &str, now: OffsetDateTime) -> Result<Attempt, AttemptError> {
+        let entry = self.store.get(&key(id), now).await?.ok_or(AttemptError::Gone)?;
+        let attempt: Attempt = serde_json::from_slice(&entry.value).map_err(|_| AttemptError::Gone)?;
+        if bool::from(attempt.browser.as_bytes().ct_eq(browser.as_bytes())) { Ok(attempt) } else { Err(AttemptError::Gone) }
+    }
+
+    /// Uses it up. Of two that do so at once, one is told that it is gone.
+    ///
+    /// # Errors
+    /// [`AttemptError::Gone`] where it was used already.
+    pub async fn consume(&self, id: &str, now: OffsetDateTime) -> Result<(), AttemptError> {
+        let batch = Batch::new().expect(key(id), Expect::Present).delete(key(id));
+        match self.store.commit(batch, now).await? {
+            Outcome::Committed => Ok(()),
+            Outcome::Conflict => Err(AttemptError::Gone),
+        }
+    }
+}
+
+impl Attempt {
+    /// Whether a form carries this attempt's own value.
+    #[must_use]
+    pub fn csrf_matches(&self, sent: &str) -> bool {
+        self.csrf.as_bytes().ct_eq(sent.as_bytes()).into()
+    }
+
+    /// The tenant that the client's request names.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&str> {
+        self.request.as_ref().and_then(|r| r.tenant.as_deref())
+    }
+}
+
+fn key(id: &str) -> Key {
+    Key::system(Kind::Attempt, crate::secret_text::fingerprint(id))
+}

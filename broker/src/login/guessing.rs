@@ -1,0 +1,236 @@
+//! Guessing is slowed, and no one is locked out by someone else's guesses.
+//!
+//! Three counts of failures, each a bucket that refills with time: one account from one address, one address over all
+//! accounts, one account over all addresses. The last one does not count against a browser on which the account has signed
+//! in before, so that a spread attack slows the attackers and newcomers, not the account's owner. A try takes its place in
+//! the buckets before the password is looked at, and a success gives it back: of a hundred tries at once no more than the
+//! bucket holds are looked at.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::{config::GuessingConfig, secret_text::fingerprint};
+
+/// Who tries, at which account.
+#[derive(Debug, Clone)]
+pub struct Guesser {
+    account: String,
+    network: IpAddr,
+    known_browser: bool,
+}
+
+impl Guesser {
+    /// A try. The account is counted on its canonical name (NFKC, case folded, trimmed), so that `Jane` and `jane ` are one.
+    /// Of an IPv6 address its /64 counts.
+    #[must_use]
+    pub fn new(connector: &str, tenant: Option<&str>, name: &str, address: IpAddr, known_browser: bool) -> Self {
+        let account = fingerprint(&format!("{connector}\0{}\0{}", tenant.unwrap_or_default(), canonical(name)));
+        let network = match address.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+            v4 @ IpAddr::V4(_) => v4,
+        };
+        Self { account, network, known_browser }
+    }
+
+    /// What a browser keeps to show later that this account has signed in on it; it is signed where it is set.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        &self.account
+    }
+}
+
+/// A name as it is counted.
+#[must_use]
+pub fn canonical(name: &str) -> String {
+    use unicode_normalization::UnicodeNormalization as _;
+    caseless::default_case_fold_str(&name.trim().nfkc().collect::<String>()).nfkc().collect()
+}
+
+/// The counts, in this process.
+#[derive(Debug)]
+pub struct Guessing {
+    account_at_network: Buckets<(String, IpAddr)>,
+    network: Buckets<IpAddr>,
+    account: Buckets<String>,
+}
+
+impl Guessing {
+    /// Counts with these bounds.
+    #[must_use]
+    pub fn new(config: &GuessingConfig) -> Self {
+        Self {
+            account_at_network: Buckets::new(config.account_burst, config.account_seconds),
+            network: Buckets::new(config.address_burst, config.address_seconds),
+            account: Buckets::new(config.spread_burst, config.spread_seconds),
+        }
+    }
+
+    /// Takes a place for a try.
+    ///
+    /// # Errors
+    /// How long to wait, where there is none.
+    pub fn take(&self, guesser: &Guesser, now: OffsetDateTime) -> Result<(), Duration> {
+        self.network.take(guesser.network, now)?;
+        let pair = (guesser.account.clone(), guesser.network);
+        if let Err(wait) = self.account_at_network.take(pair.clone(), now) {
+            self.network.give_back(&guesser.network);
+            return Err(wait);
+        }
+        if !guesser.known_browser
+            && let Err(wait) = self.account.take(guesser.account.clone(), now)
+        {
+            self.network.give_back(&guesser.network);
+            self.account_at_network.give_back(&pair);
+            return Err(wait);
+        }
+        Ok(())
+    }
+
+    /// Gives the place back: the password was right, or it could not be told.
+    pub fn give_back(&self, guesser: &Guesser) {
+        self.network.give_back(&guesser.network);
+        self.account_at_network.give_back(&(guesser.account.clone(), guesser.network));
+        if !guesser.known_browser {
+            self.account.give_back(&guesser.account);
+        }
+    }
+}
+
+/// Buckets by key, as the moment until which each is paid (the generic cell rate algorithm).
+#[derive(Debug)]
+struct Buckets<K> {
+    paid_until: Mutex<HashMap<K, OffsetDateTime>>,
+    burst: i32,
+    each: Duration,
+}
+
+/// The most keys that are counted. Beyond them those that are paid up are forgotten, then the ones nearest to it.
+const MOST_KEYS: usize = 50_000;
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    fn new(burst: u32, seconds: u64) -> Self {
+        let each = Duration::seconds(i64::try_from(seconds).unwrap_or(i64::MAX).min(86_400));
+        Self { paid_until: Mutex::default(), burst: i32::try_from(burst).unwrap_or(i32::MAX).min(100_000), each }
+    }
+
+    fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
+        let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if paid.len() >= MOST_KEYS && !paid.contains_key(&key) {
+            make_room(&mut paid, now);
+        }
+        let until = paid.entry(key).or_insert(now);
+        let next = (*until).max(now) + self.each;
+        let wait = next - (now + self.each * self.burst);
+        if wait.is_positive() {
+            return Err(wait);
+        }
+        *until = next;
+        Ok(())
+    }
+
+    fn give_back(&self, key: &K) {
+        let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = paid.get_mut(key) {
+            *until -= self.each;
+        }
+    }
+}
+
+fn make_room<K: Hash + Eq + Clone>(paid: &mut HashMap<K, OffsetDateTime>, now: OffsetDateTime) {
+    paid.retain(|_, until| *until > now);
+    if paid.len() >= MOST_KEYS {
+        let mut ends: Vec<_> = paid.values().copied().collect();
+        let middle = ends.len() / 2;
+        let (_, median, _) = ends.select_nth_unstable(middle);
+        let median = *median;
+        paid.retain(|_, until| *until > median);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-21 08:00 UTC);
+
+    fn guessing() -> Guessing {
+        Guessing::new(&GuessingConfig { account_burst: 3, account_seconds: 30, address_burst: 5, address_seconds: 10, spread_burst: 6, spread_seconds: 60 })
+    }
+
+    fn jane(address: [u8; 4], known: bool) -> Guesser {
+        Guesser::new("people", Some("acme"), "jane", IpAddr::from(address), known)
+    }
+
+    #[test]
+    fn one_account_from_one_address_is_slowed_and_refills() {
+        let guessing = guessing();
+        for _ in 0..3 {
+            guessing.take(&jane([10, 0, 0, 1], false), NOW).unwrap();
+        }
+        assert_eq!(guessing.take(&jane([10, 0, 0, 1], false), NOW), Err(Duration::seconds(30)));
+        guessing.take(&jane([10, 0, 0, 1], false), NOW + Duration::seconds(30)).unwrap();
+    }
+
+    #[test]
+    fn names_are_counted_canonically() {
+        let account = |name: &str| Guesser::new("people", None, name, IpAddr::from([10, 0, 0, 1]), false).account;
+        assert_eq!(account("Jane "), account("jane"));
+        assert_eq!(account("ｊａｎｅ"), account("jane"));
+        assert_ne!(account("jane"), account("joan"));
+    }
+
+    #[test]
+    fn a_spread_attack_does_not_lock_the_owner_out() {
+        let guessing = guessing();
+        for i in 0..6 {
+            guessing.take(&jane([10, 0, 1, i], false), NOW).unwrap();
+        }
+        assert!(guessing.take(&jane([10, 0, 2, 1], false), NOW).is_err(), "newcomers wait");
+        guessing.take(&jane([10, 0, 2, 1], true), NOW).unwrap();
+    }
+
+    #[test]
+    fn one_address_over_many_accounts_is_slowed_and_others_are_not() {
+        let guessing = guessing();
+        let at = |name: String, last| Guesser::new("people", None, &name, IpAddr::from([10, 0, 0, last]), false);
+        for i in 0..5 {
+            guessing.take(&at(format!("user{i}"), 1), NOW).unwrap();
+        }
+        assert!(guessing.take(&at("user9".into(), 1), NOW).is_err());
+        guessing.take(&at("user9".into(), 2), NOW).unwrap();
+    }
+
+    #[test]
+    fn a_success_gives_its_place_back() {
+        let guessing = guessing();
+        for _ in 0..50 {
+            guessing.take(&jane([10, 0, 0, 1], false), NOW).unwrap();
+            guessing.give_back(&jane([10, 0, 0, 1], false));
+        }
+    }
+
+    #[test]
+    fn ipv6_counts_by_its_64() {
+        let network = |a: &str| Guesser::new("p", None, "j", a.parse().unwrap(), false).network;
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+        assert_eq!(network("::ffff:10.0.0.1"), IpAddr::from([10, 0, 0, 1]));
+    }
+
+    #[test]
+    fn keys_are_bounded() {
+        let buckets = Buckets::new(3, 30);
+        for i in 0..(MOST_KEYS * 2) {
+            buckets.take(i, NOW).unwrap();
+        }
+        assert!(buckets.paid_until.lock().unwrap().len() <= MOST_KEYS);
+    }
+}

@@ -1,0 +1,234 @@
+//! A signed-in session: who, since when, until when. Everything that is issued in it falls with it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use claims_mapping::{ConnectorId, Identity, MappedUser, Rejection, Subject, Tenant, TenantId};
+use connectors::{ConnectorError, Lookup};
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::{
+    secret_text::{random_text, random_uuid},
+    seams::Entropy,
+    store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
+    tenancy::{Admission, AdmissionError, Caller},
+};
+
+/// What a browser's own session says of the signed-in one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedIn {
+    /// The tenant, whose partition holds the session.
+    pub tenant: TenantId,
+    /// The session.
+    pub sid: Uuid,
+}
+
+/// A session as it is stored. It keeps what the mapping gave, not an identity: each use admits it anew.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Session {
+    /// Through which connector.
+    pub connector: ConnectorId,
+    /// When the person proved who they are, in seconds since 1970.
+    pub auth_time: i64,
+    /// Until when, in seconds since 1970.
+    pub expires_at: i64,
+    /// Whether it outlives the sign-out (`offline_access`).
+    pub offline: bool,
+    /// Who it was when the session began. A renewal must find the same person.
+    pub opaque_id: Uuid,
+    /// Proves that the sign-out form was shown to this browser.
+    pub csrf: String,
+    user: StoredUser,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("connector", &self.connector).field("opaque_id", &self.opaque_id).finish_non_exhaustive()
+    }
+}
+
+/// [`MappedUser`] in its stored form.
+#[derive(Clone, Serialize, Deserialize)]
+struct StoredUser {
+    subject: Subject,
+    username: String,
+    groups: Vec<String>,
+    uid: String,
+    extra: BTreeMap<String, Vec<String>>,
+    tenant: Vec<String>,
+    roles: Vec<String>,
+    display_name: Option<String>,
+    email: Option<String>,
+    email_verified: bool,
+}
+
+impl From<MappedUser> for StoredUser {
+    fn from(user: MappedUser) -> Self {
+        let MappedUser { subject, username, groups, uid, extra, tenant, roles, display_name, email, email_verified } = user;
+        Self { subject, username, groups, uid, extra, tenant, roles, display_name, email, email_verified }
+    }
+}
+
+impl From<StoredUser> for MappedUser {
+    fn from(user: StoredUser) -> Self {
+        let StoredUser { subject, username, groups, uid, extra, tenant, roles, display_name, email, email_verified } = user;
+        Self { subject, username, groups, uid, extra, tenant, roles, display_name, email, email_verified }
+    }
+}
+
+/// A session is not there, or its person is no longer admitted, or it could not be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// It ended.
+    #[error("the session has ended")]
+    Ended,
+    /// Its person is no longer admitted, or is someone else, or of another tenant.
+    #[error("the person of the session is no longer admitted: {0}")]
+    NoLonger(AdmissionError),
+    /// The directory no longer has its person, enabled, in that tenant.
+    #[error("the directory no longer has the person in that tenant")]
+    Vanished,
+    /// The directory could not tell.
+    #[error(transparent)]
+    Directory(#[from] ConnectorError),
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The sessions.
+#[derive(Clone)]
+pub struct Sessions {
+    store: Arc<dyn Store>,
+    entropy: Arc<dyn Entropy>,
+    admission: Arc<Admission>,
+    lifetime: Duration,
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sessions")
+    }
+}
+
+impl Sessions {
+    /// Sessions that last so long from the sign-in.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, admission: Arc<Admission>, lifetime: Duration) -> Self {
+        Self { store, entropy, admission, lifetime }
+    }
+
+    /// Begins a session for someone who has just been admitted.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn begin(&self, identity: &Identity, mapped: MappedUser, now: OffsetDateTime) -> Result<SignedIn, StoreError> {
+        let session = Session {
+            connector: identity.connector().clone(),
+            auth_time: now.unix_timestamp(),
+            expires_at: (now + self.lifetime).unix_timestamp(),
+            offline: false,
+            opaque_id: identity.id().opaque_id(),
+            csrf: random_text(&*self.entropy),
+            user: mapped.into(),
+        };
+        let signed_in = SignedIn { tenant: identity.id().tenant_id().clone(), sid: random_uuid(&*self.entropy) };
+        let (key, value, until) = record(&signed_in.tenant, signed_in.sid, &session);
+        self.store.commit(Batch::new().put(key, value, until), now).await?;
+        Ok(signed_in)
+    }
+
+    /// A session that stands, and its person as admitted at this moment.
+    ///
+    /// # Errors
+    /// When it ended, its tenant or connector was switched off, or it could not be told.
+    pub async fn find(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
+        let session = self.load(signed_in, now).await?;
+        let identity = self.admit(&session, signed_in, session.user.clone().into(), now).await?;
+        Ok((session, identity))
+    }
+
+    /// The same, after asking the connector's directory again: someone who was disabled, deleted or moved to another tenant
+    /// is no longer there, and the session ends. A directory that could not tell ends nothing.
+    ///
+    /// # Errors
+    /// As [`Self::find`], and when the directory could not tell.
+    pub async fn renew(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
+        let mut session = self.load(signed_in, now).await?;
+        let gone = || SessionError::NoLonger(AdmissionError::NoConnector(session.connector.clone()));
+        let connector = self.admission.connector(session.connector.as_str()).ok_or_else(gone)?;
+        let tenant = self.tenant(signed_in).ok_or(SessionError::NoLonger(Rejection::TenantDisabled.into()))?;
+        let mapped: MappedUser = match &connector.directory {
+            None => session.user.clone().into(),
+            Some(directory) => {
+                let by = Lookup::Subject(session.user.subject.clone());
+                let found = directory.get(&Caller::scope_of_session(&tenant), &by).await?.ok_or(SessionError::Vanished)?;
+                connector.mapping.evaluate(&found).map_err(|e| SessionError::NoLonger(e.into()))?
+            }
+        };
+        let identity = self.admit(&session, signed_in, mapped.clone(), now).await?;
+        session.user = mapped.into();
+        Ok((session, identity))
+    }
+
+    /// The record of a session that goes on beyond the sign-out, for the grant that asked for it.
+    #[must_use]
+    pub fn offline_copy(&self, session: &Session, tenant: &TenantId, lifetime: Duration, now: OffsetDateTime) -> (SignedIn, Batch) {
+        let signed_in = SignedIn { tenant: tenant.clone(), sid: random_uuid(&*self.entropy) };
+        let copy = Session { offline: true, expires_at: (now + lifetime).unix_timestamp(), ..session.clone() };
+        (signed_in.clone(), self.write(&signed_in, &copy))
+    }
+
+    /// The batch that writes a renewed session back; it fails where the session has ended meanwhile.
+    #[must_use]
+    pub fn write(&self, signed_in: &SignedIn, session: &Session) -> Batch {
+        let (key, value, until) = record(&signed_in.tenant, signed_in.sid, session);
+        Batch::new().put(key, value, until)
+    }
+
+    /// Ends a session; everything issued in it falls with it. One that has ended already is no error.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn end(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let key = key(&signed_in.tenant, signed_in.sid);
+        let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
+        Ok(self.store.commit(batch, now).await? == Outcome::Committed)
+    }
+
+    fn tenant(&self, signed_in: &SignedIn) -> Option<Arc<Tenant>> {
+        self.admission.tenants.enabled(&signed_in.tenant)
+    }
+
+    async fn load(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<Session, SessionError> {
+        let entry = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await?.ok_or(SessionError::Ended)?;
+        serde_json::from_slice(&entry.value).map_err(|_| SessionError::Ended)
+    }
+
+    async fn admit(&self, session: &Session, signed_in: &SignedIn, mapped: MappedUser, now: OffsetDateTime) -> Result<Identity, SessionError> {
+        let gone = || SessionError::NoLonger(AdmissionError::NoConnector(session.connector.clone()));
+        let connector = self.admission.connector(session.connector.as_str()).ok_or_else(gone)?;
+        let identity = match self.admission.readmit(connector, mapped, now).await {
+            Ok(identity) => identity,
+            Err(AdmissionError::Store(error)) => return Err(error.into()),
+            Err(error) => return Err(SessionError::NoLonger(error)),
+        };
+        if identity.id().tenant_id() != &signed_in.tenant || identity.id().opaque_id() != session.opaque_id {
+            return Err(SessionError::Vanished);
+        }
+        Ok(identity)
+    }
+}
+
+/// Where a session stands.
+#[must_use]
+pub(crate) fn key(tenant: &TenantId, sid: Uuid) -> Key {
+    Key::new(tenant, Kind::Session, sid.to_string())
+}
+
+fn record(tenant: &TenantId, sid: Uuid, session: &Session) -> (Key, Vec<u8>, Option<OffsetDateTime>) {
+    let until = OffsetDateTime::from_unix_timestamp(session.expires_at).ok();
+    (key(tenant, sid), serde_json::to_vec(session).unwrap_or_default(), until)
+}
