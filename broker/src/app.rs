@@ -1,0 +1,150 @@
+//! The program as one value: every use case, over one configuration and one set of seams.
+
+use std::{sync::Arc, time::Duration as StdDuration};
+
+use connectors::{Directory, PasswordLogin};
+use time::Duration;
+
+use crate::{
+    config::{Config, Loaded},
+    deadline::Deadline,
+    directory::People,
+    grants::{Client, Clients, GrantParts, Grants},
+    login::{Attempts, Guessing, PasswordSignIn, Sessions},
+    metrics::Metrics,
+    review::{Review, Reviewer, Reviewers},
+    seams::Seams,
+    standing::Judge,
+    tenancy::{Admission, IdRecords, RegistryError, Tenants, Wired},
+    tokens::{KeyError, KeyRing, Verifier},
+    vouching::Vouching,
+};
+
+/// The program could not be put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The signing keys could not be read or made.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// The tenants could not be read.
+    #[error(transparent)]
+    Tenants(#[from] RegistryError),
+    /// A secret of the configuration could not be read.
+    #[error("{what}: {why}")]
+    Secret {
+        /// Whose.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// The store could not tell.
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+}
+
+/// Every use case.
+#[derive(Debug)]
+pub struct App {
+    /// Denizen's issuer, as it stands in tokens and metadata.
+    pub issuer: String,
+    /// The configuration.
+    pub config: Config,
+    /// What a test replaces.
+    pub seams: Seams,
+    /// The signing keys.
+    pub keys: Arc<KeyRing>,
+    /// The way in.
+    pub admission: Arc<Admission>,
+    /// Sign-ins under way.
+    pub attempts: Attempts,
+    /// Signed-in sessions.
+    pub sessions: Sessions,
+    /// Sign-in with name and password.
+    pub password: PasswordSignIn,
+    /// What a browser shows later, vouched for by us.
+    pub vouching: Vouching,
+    /// What the token endpoint can do.
+    pub grants: Grants,
+    /// Whether tokens are in force.
+    pub judge: Arc<Judge>,
+    /// Token reviews.
+    pub review: Review,
+    /// Who may ask for them.
+    pub reviewers: Reviewers,
+    /// User search.
+    pub people: People,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+/// Puts the program together. Reads the store, makes the keys that are missing, and contacts no upstream.
+///
+/// # Errors
+/// When keys or secrets can not be read, or the store could not tell.
+pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
+    let Loaded { config, tenants, connectors, .. } = loaded;
+    let now = seams.clock.now();
+    let issuer = crate::issuer_text(&config.issuer);
+    let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
+    let tenants = Arc::new(Tenants::open(tenants, config.create_tenants, Arc::clone(&seams.store), now).await?);
+    let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
+    let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
+    let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
+    let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&seams.store)));
+    let seconds = |n: u64| Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX));
+    let (store, entropy) = (&seams.store, &seams.entropy);
+    let sessions = Sessions::new(
+        Arc::clone(store),
+        Arc::clone(entropy),
+        Arc::clone(&admission),
+        seconds(config.lifetimes.session_seconds),
+    );
+    let secret = |what: String| move |why| BuildError::Secret { what, why };
+    let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
+    let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
+    let reviewers = Reviewers::new(reviewers.collect::<Result<_, _>>()?, &issuer);
+    let grants = Grants::new(GrantParts {
+        clients: Clients::new(clients.collect::<Result<_, _>>()?),
+        keys: Arc::clone(&keys),
+        store: Arc::clone(store),
+        entropy: Arc::clone(entropy),
+        sessions: sessions.clone(),
+        admission: Arc::clone(&admission),
+        lifetimes: config.lifetimes.clone(),
+        issuer: config.issuer.clone(),
+    });
+    Ok(App {
+        attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
+        vouching: Vouching::open(&**store, &**entropy, now).await?,
+        review: Review::new(Arc::clone(&judge)),
+        people: People::new(Arc::clone(&admission), config.search.clone()),
+        metrics: Metrics::default(),
+        issuer,
+        keys,
+        admission,
+        sessions,
+        grants,
+        judge,
+        reviewers,
+        config,
+        seams,
+    })
+}
+
+fn wire(loaded: crate::config::LoadedConnector) -> Wired {
+    let crate::config::LoadedConnector { config, policy, mapping, connector } = loaded;
+    let within = StdDuration::from_secs(config.deadline_seconds);
+    let password = connector.password.map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within)) as Arc<dyn PasswordLogin>);
+    let directory = connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within)) as Arc<dyn Directory>);
+    Wired {
+        display_name: config.display_name.unwrap_or_else(|| config.id.as_str().to_owned()),
+        id: config.id,
+        disabled: config.disabled,
+        mapping,
+        policy,
+        password,
+        directory,
+    }
+}

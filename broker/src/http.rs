@@ -1,0 +1,73 @@
+//! The front doors. This file is THE route table; each module below extracts, calls one use case, and renders.
+
+pub(crate) mod account;
+pub(crate) mod admin;
+pub(crate) mod assets;
+pub(crate) mod authorize;
+pub(crate) mod browser;
+pub(crate) mod caller;
+pub(crate) mod cors;
+pub(crate) mod demo;
+pub(crate) mod failure;
+pub(crate) mod layers;
+pub(crate) mod login;
+pub(crate) mod metadata;
+pub(crate) mod pages;
+pub(crate) mod parameters;
+pub mod server;
+pub(crate) mod token;
+pub(crate) mod token_review;
+pub(crate) mod userinfo;
+pub(crate) mod users;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{get, post},
+};
+
+use crate::App;
+
+/// The largest body that any door takes, in bytes.
+pub const MOST_BODY_BYTES: usize = 256 * 1024;
+
+/// The doors for applications, browsers and reviewers.
+pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
+    let browsers = Router::new()
+        .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize))
+        .route("/login", get(login::choose))
+        .route("/login/{connector}", get(login::form).post(login::submit))
+        .route("/account", get(account::show).post(account::sign_out))
+        .layer(layers::browser_sessions(app));
+    let scripts = Router::new()
+        .route("/.well-known/openid-configuration", get(metadata::openid))
+        .route("/.well-known/oauth-authorization-server", get(metadata::openid))
+        .route("/oauth2/jwks", get(metadata::jwks))
+        .route("/oauth2/token", post(token::token))
+        .route("/oauth2/revoke", post(token::revoke))
+        .route("/oauth2/userinfo", get(userinfo::userinfo).post(userinfo::userinfo))
+        .route("/api/v1/me", get(users::me))
+        .route("/api/v1/users", get(users::search))
+        .route("/api/v1/users/{id}", get(users::one))
+        .route("/api/v1/tenants/{tenant}/users", get(users::search))
+        .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
+        .layer(cors::of_clients(app));
+    let others = Router::new()
+        .route("/", get(account::home))
+        .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
+        .route(assets::ROUTE, get(assets::serve));
+    let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
+    let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
+    layers::around(routes, app).with_state(Arc::clone(app))
+}
+
+/// The doors for the machine's own operators, on a listener of their own.
+pub fn admin(app: &Arc<App>) -> Router {
+    let routes = Router::new()
+        .route("/healthz", get(admin::healthz))
+        .route("/readyz", get(admin::readyz))
+        .route("/metrics", get(admin::metrics))
+        .fallback(layers::nothing_here);
+    routes.with_state(Arc::clone(app))
+}

@@ -1,0 +1,70 @@
+//! `/account`: who is signed in, and the way out.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use subtle::ConstantTimeEq as _;
+use tower_sessions::Session;
+
+use super::{
+    authorize::see_other,
+    browser::{forget, moment, sign_in_gone, signed_in},
+    failure::Failure,
+    pages::{Account, POLICY, SignedOut, render},
+    parameters::Form,
+};
+use crate::{App, login::SessionError};
+
+/// `GET /`: there is nothing here but the account.
+pub(crate) async fn home() -> Response {
+    see_other("/account")
+}
+
+/// `GET /account`.
+pub(crate) async fn show(State(app): State<Arc<App>>, session: Session) -> Result<Response, Failure> {
+    let Some(signed_in) = signed_in(&session).await? else { return Ok(see_other("/login")) };
+    let (stored, identity) = match app.sessions.find(&signed_in, app.seams.clock.now()).await {
+        Ok(found) => found,
+        Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
+        Err(_) => return Ok(see_other("/login")),
+    };
+    let tenant = app.admission.tenants.get(&signed_in.tenant).map_or_else(String::new, |t| t.display_name.clone());
+    let connector = app.admission.connector(stored.connector.as_str()).map_or_else(String::new, |c| c.display_name.clone());
+    let page = Account {
+        display_name: identity.display_name().unwrap_or_else(|| identity.username()).to_owned(),
+        username: identity.username().to_owned(),
+        tenant,
+        email: identity.email().map(str::to_owned),
+        groups: identity.groups().to_vec(),
+        roles: identity.roles().to_vec(),
+        since: moment(stored.auth_time),
+        connector,
+        sign_out: "/account".to_owned(),
+        csrf: stored.csrf,
+    };
+    Ok(render(StatusCode::OK, &page, POLICY))
+}
+
+/// `POST /account`: sign out. Everything that was issued in the session falls with it, but what asked for `offline_access`.
+pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Result<Response, Failure> {
+    let now = app.seams.clock.now();
+    if let Some(signed_in) = signed_in(&session).await? {
+        let csrf = match app.sessions.find(&signed_in, now).await {
+            Ok((stored, _)) => Some(stored.csrf),
+            Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
+            Err(_) => None,
+        };
+        let sent = parameters.one("csrf")?.unwrap_or_default();
+        if csrf.is_some_and(|kept| !bool::from(kept.as_bytes().ct_eq(sent.as_bytes()))) {
+            return Ok(render(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
+        }
+        app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())?;
+        tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
+    }
+    forget(&session).await?;
+    Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY).into_response())
+}

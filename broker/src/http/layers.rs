@@ -1,0 +1,76 @@
+//! What stands around every door: request ids, logs, counts, deadlines, bounds.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+};
+use tower::ServiceBuilder;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
+    timeout::TimeoutLayer,
+};
+use tower_sessions::{SessionManagerLayer, cookie::SameSite};
+use tracing::Instrument as _;
+
+use super::{
+    MOST_BODY_BYTES,
+    browser::{cookie_name, is_https},
+    failure::Failure,
+};
+use crate::{App, login::BrowserStore, metrics::Door};
+
+/// tower-sessions over our store. SameSite is Lax: an upstream's answer comes from another site.
+pub(crate) fn browser_sessions(app: &App) -> SessionManagerLayer<BrowserStore> {
+    let store = BrowserStore::new(Arc::clone(&app.seams.store), Arc::clone(&app.seams.clock));
+    SessionManagerLayer::new(store)
+        .with_name(cookie_name(app, "denizen"))
+        .with_http_only(true)
+        .with_same_site(SameSite::Lax)
+        .with_secure(is_https(app))
+        .with_path("/")
+}
+
+/// The layers around every public door.
+pub(crate) fn around(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
+    let id = HeaderName::from_static("x-request-id");
+    routes.layer(
+        ServiceBuilder::new()
+            .layer(SetRequestIdLayer::new(id.clone(), MakeRequestUuid))
+            .layer(PropagateRequestIdLayer::new(id))
+            .layer(from_fn_with_state(Arc::clone(app), observe))
+            .layer(CatchPanicLayer::new())
+            .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(30)))
+            .layer(DefaultBodyLimit::max(MOST_BODY_BYTES)),
+    )
+}
+
+/// One span and one count for each request. The span names the route and never the address: a query holds codes and states.
+async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let begun = app.seams.clock.now();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
+    let span = tracing::info_span!("request", http.route = route, http.method = %request.method(), request.id = id);
+    let mut response = next.run(request).instrument(span).await;
+    app.metrics.requests.get_or_create(&Door { route, status: response.status().as_u16() }).inc();
+    app.metrics.seconds.observe((app.seams.clock.now() - begun).as_seconds_f64());
+    if is_https(&app) {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
+    response
+}
+
+/// A path that is no door.
+pub(crate) async fn nothing_here() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "not_found", "there is no such path")
+}
+
+/// A door that is asked in a way that it does not know.
+pub(crate) async fn wrong_method() -> Response {
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", "this path does not take that method").into_response()
+}

@@ -1,0 +1,234 @@
+//! What people see: one struct for each page, its fields the data, its template in `templates/`.
+//!
+//! Nothing here decides anything. Handlers fill a struct and give it to [`render`]. Every page works without script and
+//! without any resource from elsewhere, but for [`Demo`], which is a script.
+
+use askama::Template;
+use axum::{
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
+use url::{Host, Url};
+
+/// Content-Security-Policy of a page whose forms stay on this server ([`Account`], [`SignedOut`], [`ErrorPage`], [`Choose`]).
+pub(crate) const POLICY: &str =
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Content-Security-Policy of [`Demo`].
+pub(crate) const DEMO_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
+     form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Content-Security-Policy of [`Password`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
+/// `form-action` against each step of the way. Where the address has no host that a policy can name, its scheme stands.
+pub(crate) fn sign_in_policy(redirect_uri: Option<&Url>) -> String {
+    let back = match redirect_uri {
+        None => String::new(),
+        Some(uri) => match uri.host() {
+            Some(Host::Domain(_) | Host::Ipv4(_)) if uri.origin().is_tuple() => format!(" {}", uri.origin().ascii_serialization()),
+            _ => format!(" {}:", uri.scheme()),
+        },
+    };
+    POLICY.replace("form-action 'self'", &format!("form-action 'self'{back}"))
+}
+
+/// A page as an answer, never stored, with the headers that every page has. A `policy` that is no header value, and a
+/// template that fails, give 500.
+pub(crate) fn render(status: StatusCode, page: &impl Template, policy: &str) -> Response {
+    let (Ok(policy), Ok(body)) = (HeaderValue::from_str(policy), page.render()) else {
+        tracing::error!("a page could not be made");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let headers: [(HeaderName, HeaderValue); 7] = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    ];
+    (status, headers, body).into_response()
+}
+
+/// The first letter or digit of a name, in upper case, for the badge beside it.
+pub(crate) fn initial(name: &str) -> String {
+    name.chars().find(|c| c.is_alphanumeric()).map_or_else(|| "·".to_owned(), |c| c.to_uppercase().collect())
+}
+
+/// Somewhere to go: a way to sign in, a next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// What people read.
+    pub(crate) name: String,
+    /// Where it leads.
+    pub(crate) href: String,
+}
+
+/// More than one way to sign in.
+#[derive(Debug, Template)]
+#[template(path = "choose.html")]
+pub(crate) struct Choose {
+    /// The application's name.
+    pub(crate) client: Option<String>,
+    /// The tenant's name, where the request named one.
+    pub(crate) tenant: Option<String>,
+    /// The connectors, by their display names.
+    pub(crate) ways: Vec<Link>,
+}
+
+/// User name and password. The form posts `attempt`, `csrf`, `username`, `password`.
+#[derive(Template)]
+#[template(path = "password.html")]
+pub(crate) struct Password {
+    /// The connector's display name.
+    pub(crate) connector: String,
+    /// The application's name.
+    pub(crate) client: Option<String>,
+    /// The tenant's name, where it is known.
+    pub(crate) tenant: Option<String>,
+    /// Whether the tenant of the sign-in is fixed already; else a hint says how to name it.
+    pub(crate) tenant_known: bool,
+    /// Where the form posts to.
+    pub(crate) action: String,
+    /// The token that ties the form to this browser.
+    pub(crate) csrf: String,
+    /// The sign-in that it belongs to.
+    pub(crate) attempt: String,
+    /// The user name as typed before, or as the application's `login_hint` gave it; else empty.
+    pub(crate) name: String,
+    /// Why the last try failed.
+    pub(crate) error: Option<PasswordError>,
+    /// Where to choose another way, if there is one.
+    pub(crate) other_ways: Option<String>,
+}
+
+/// Why a try with a password failed, as far as people are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PasswordError {
+    /// The name or the password was not given.
+    Incomplete,
+    /// They do not fit, for whatever reason.
+    Wrong,
+    /// Too many failures.
+    Throttled {
+        /// Until another try is heard.
+        seconds: u64,
+    },
+    /// They could not be checked.
+    Unavailable {
+        /// Names the incident in the log.
+        reference: String,
+    },
+}
+
+impl Password {
+    /// Whether what was typed is at fault, and not the moment.
+    const fn mistyped(&self) -> bool {
+        matches!(self.error, Some(PasswordError::Incomplete | PasswordError::Wrong))
+    }
+
+    /// The ids of the texts that describe the user name's field.
+    const fn name_described_by(&self) -> &'static str {
+        match (self.error.is_some(), self.tenant_known) {
+            (true, true) => "error",
+            (true, false) => "error username-hint",
+            (false, true) => "",
+            (false, false) => "username-hint",
+        }
+    }
+}
+
+/// Who is signed in. The form posts `csrf`.
+#[derive(Template)]
+#[template(path = "account.html")]
+pub(crate) struct Account {
+    /// The person's name for people; the user name where there is no other.
+    pub(crate) display_name: String,
+    /// The user name.
+    pub(crate) username: String,
+    /// The tenant's name.
+    pub(crate) tenant: String,
+    /// The mail address, if known.
+    pub(crate) email: Option<String>,
+    /// The groups.
+    pub(crate) groups: Vec<String>,
+    /// The roles.
+    pub(crate) roles: Vec<String>,
+    /// When the sign-in was.
+    pub(crate) since: OffsetDateTime,
+    /// The connector's display name.
+    pub(crate) connector: String,
+    /// Where the sign-out form posts to.
+    pub(crate) sign_out: String,
+    /// The token that ties the form to this browser.
+    pub(crate) csrf: String,
+}
+
+impl Account {
+    fn since_machine(&self) -> String {
+        self.since.format(&Rfc3339).unwrap_or_default()
+    }
+    fn since_text(&self) -> String {
+        let format = format_description!("[day padding:none] [month repr:long] [year], [hour]:[minute]");
+        self.since.to_utc().format(format).map_or_else(|_| self.since_machine(), |text| format!("{text} UTC"))
+    }
+}
+
+/// After the sign-out.
+#[derive(Debug, Template)]
+#[template(path = "signed_out.html")]
+pub(crate) struct SignedOut {
+    /// Where to sign in again.
+    pub(crate) sign_in: String,
+}
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, Template)]
+#[template(path = "error.html")]
+pub(crate) struct ErrorPage {
+    /// The heading.
+    pub(crate) title: String,
+    /// What happened, in a sentence.
+    pub(crate) what: String,
+    /// What the person can do, in a sentence.
+    pub(crate) todo: String,
+    /// The way on, if there is one.
+    pub(crate) next: Option<Link>,
+    /// Names the incident in the log.
+    pub(crate) reference: Option<String>,
+}
+
+/// The walk for newcomers, served at `/demo` and at `/demo/callback`, in demo mode only: it shows passwords. Its script is
+/// the public client `demo`, with the redirect URI `<issuer>/demo/callback`.
+#[derive(Template)]
+#[template(path = "demo.html")]
+pub(crate) struct Demo {
+    /// The tenants, at least two.
+    pub(crate) tenants: Vec<DemoTenant>,
+}
+
+/// A tenant of the demo.
+pub(crate) struct DemoTenant {
+    /// Its id, as paths carry it.
+    pub(crate) id: String,
+    /// Its label, as `name@label` carries it.
+    pub(crate) label: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its people.
+    pub(crate) people: Vec<DemoPerson>,
+}
+
+/// A person of the demo.
+pub(crate) struct DemoPerson {
+    /// The user name, without the tenant.
+    pub(crate) username: String,
+    /// The password, for all to see.
+    pub(crate) password: String,
+    /// The name.
+    pub(crate) display_name: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Parameters of a query or a form, each at most once (RFC 6749, 3.1), but for `resource` (RFC 8707).
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Request},
+    http::{Method, StatusCode, header, request::Parts},
+};
+
+use super::failure::Failure;
+
+/// The parameters, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    fn parse(encoded: &[u8]) -> Result<Self, Failure> {
+        let pairs: Vec<(String, String)> = url::form_urlencoded::parse(encoded).into_owned().collect();
+        if pairs.len() > 64 {
+            return Err(Failure::bad_request("more than 64 parameters"));
+        }
+        Ok(Self(pairs))
+    }
+
+    /// One parameter; an empty one is as absent (RFC 6749, 3.1).
+    ///
+    /// # Errors
+    /// Where it came more than once.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, Failure> {
+        let mut values = self.0.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        let first = values.next();
+        if values.next().is_some() {
+            return Err(Failure::bad_request(format!("the parameter `{name}` came more than once")));
+        }
+        Ok(first.filter(|v| !v.is_empty()))
+    }
+
+    /// One parameter that must be there.
+    ///
+    /// # Errors
+    /// Where it is missing, or came more than once.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Failure> {
+        self.one(name)?.ok_or_else(|| Failure::bad_request(format!("the parameter `{name}` is missing")))
+    }
+
+    /// All values of a parameter that may be repeated.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.clone()).collect()
+    }
+
+    /// Refuses parameters that are not known, by name.
+    ///
+    /// # Errors
+    /// Where there is one.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Failure> {
+        match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) if name.len() <= 32 && name.bytes().all(|b| b.is_ascii_graphic()) => {
+                Err(Failure::bad_request(format!("the parameter `{name}` is unknown; known are: {}", known.join(", "))))
+            }
+            Some(_) => Err(Failure::bad_request(format!("a parameter is unknown; known are: {}", known.join(", ")))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The parameters of the query.
+pub(crate) struct Query(pub(crate) Parameters);
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Failure;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        Parameters::parse(parts.uri.query().unwrap_or_default().as_bytes()).map(Self)
+    }
+}
+
+/// The parameters of a form's body; with GET, those of the query.
+pub(crate) struct Form(pub(crate) Parameters);
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = Failure;
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        if request.method() == Method::GET {
+            return Parameters::parse(request.uri().query().unwrap_or_default().as_bytes()).map(Self);
+        }
+        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        if !content_type.starts_with("application/x-www-form-urlencoded") {
+            let what = "send the parameters as application/x-www-form-urlencoded";
+            return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request", what));
+        }
+        let body = Bytes::from_request(request, state).await.map_err(|e| body_failure(e.status()))?;
+        Parameters::parse(&body).map(Self)
+    }
+}
+
+/// A body that could not be read.
+pub(crate) fn body_failure(status: StatusCode) -> Failure {
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        Failure::new(status, "invalid_request", format!("the body is larger than {} bytes", super::MOST_BODY_BYTES))
+    } else {
+        Failure::bad_request("the body could not be read")
+    }
+}

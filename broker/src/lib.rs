@@ -1,0 +1,27 @@
+//! Denizen, a multi-tenant identity broker.
+
+mod app;
+pub mod cli;
+pub mod config;
+pub mod deadline;
+pub mod directory;
+pub mod grants;
+pub mod http;
+pub mod login;
+pub mod metrics;
+pub mod review;
+pub mod seams;
+pub mod secret_text;
+pub mod standing;
+pub mod store;
+pub mod tenancy;
+pub mod tokens;
+pub mod vouching;
+
+pub use app::{App, BuildError, build};
+
+/// The issuer as it stands in tokens and metadata: without the slash that a URL of a bare host gains when it is parsed.
+#[must_use]
+pub fn issuer_text(issuer: &url::Url) -> String {
+    issuer.as_str().trim_end_matches('/').to_owned()
+}
