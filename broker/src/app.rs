@@ -94,12 +94,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&seams.store)));
     let seconds = |n: u64| Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX));
     let (store, entropy) = (&seams.store, &seams.entropy);
-    let sessions = Sessions::new(
-        Arc::clone(store),
-        Arc::clone(entropy),
-        Arc::clone(&admission),
-        seconds(config.lifetimes.session_seconds),
-    );
+    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));

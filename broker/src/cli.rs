@@ -8,12 +8,7 @@ mod token;
 mod users;
 mod walk;
 
-use std::{
-    io::Write as _,
-    net::SocketAddr,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand, ValueEnum};
 

@@ -122,7 +122,9 @@ impl People {
     /// When the store or the directory could not tell: that is never "none".
     pub async fn get(&self, scope: &TenantScope, id: Uuid, now: OffsetDateTime) -> Result<Option<Identity>, DirectoryError> {
         let Some(record) = self.admission.ids.get(scope.tenant_id(), id, now).await? else { return Ok(None) };
-        let Some(connector) = self.admission.connector(record.connector.as_str()).filter(|c| c.serves(scope.tenant())) else { return Ok(None) };
+        let Some(connector) = self.admission.connector(record.connector.as_str()).filter(|c| c.serves(scope.tenant())) else {
+            return Ok(None);
+        };
         let Some(directory) = &connector.directory else { return Ok(None) };
         let Some(user) = directory.get(scope, &Lookup::Subject(record.subject)).await? else { return Ok(None) };
         let found = self.admission.admit_found(connector, vec![user], scope.tenant_id(), now).await?;

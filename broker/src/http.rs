@@ -9,6 +9,7 @@ pub(crate) mod caller;
 pub(crate) mod cors;
 pub(crate) mod demo;
 pub(crate) mod failure;
+pub(crate) mod instead;
 pub(crate) mod layers;
 pub(crate) mod login;
 pub(crate) mod metadata;
@@ -59,6 +60,12 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route(assets::ROUTE, get(assets::serve));
     let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
     let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
+    layers::around(routes, app).with_state(Arc::clone(app))
+}
+
+/// The layers of every public door around other routes: the benchmarks' floor stands under the same ones.
+#[doc(hidden)]
+pub fn with_layers(routes: Router<Arc<App>>, app: &Arc<App>) -> Router {
     layers::around(routes, app).with_state(Arc::clone(app))
 }
 

@@ -23,6 +23,7 @@ pub trait Entropy: Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the injected clock")]
     fn now(&self) -> OffsetDateTime {
         OffsetDateTime::now_utc()
     }
@@ -33,6 +34,7 @@ impl Clock for SystemClock {
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "this is the injected entropy")]
     #[expect(clippy::expect_used, reason = "a machine without randomness must not go on")]
     fn fill(&self, bytes: &mut [u8]) {
         aws_lc_rs::rand::fill(bytes).expect("the operating system gives random bytes");

@@ -51,9 +51,9 @@ impl Vouching {
     }
 
     fn accounts<'c>(&self, cookie: Option<&'c str>) -> impl Iterator<Item = &'c str> {
-        let genuine = cookie.and_then(|cookie| cookie.rsplit_once('.')).filter(|(text, tag)| {
-            B64.decode(tag).is_ok_and(|tag| hmac::verify(&self.0, text.as_bytes(), &tag).is_ok())
-        });
+        let genuine = cookie
+            .and_then(|cookie| cookie.rsplit_once('.'))
+            .filter(|(text, tag)| B64.decode(tag).is_ok_and(|tag| hmac::verify(&self.0, text.as_bytes(), &tag).is_ok()));
         genuine.into_iter().flat_map(|(text, _)| text.split('~'))
     }
 }

@@ -35,7 +35,12 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     say(entry.mapping.explain(&user));
     match admit(&loaded, entry, &user) {
         Ok(identity) => {
-            say(format_args!("admitted: {} of tenant {}, id {}", identity.username(), identity.id().tenant_id(), identity.id().opaque_id()));
+            say(format_args!(
+                "admitted: {} of tenant {}, id {}",
+                identity.username(),
+                identity.id().tenant_id(),
+                identity.id().opaque_id()
+            ));
             Ok(ExitCode::SUCCESS)
         }
         Err(rejection) => {
@@ -53,8 +58,8 @@ fn read(path: &PathBuf) -> anyhow::Result<UpstreamUser> {
     } else {
         text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     }
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| anyhow::anyhow!("{}: not JSON at line {}, column {}", path.display(), e.line(), e.column()))?;
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|e| anyhow::anyhow!("{}: not JSON at line {}, column {}", path.display(), e.line(), e.column()))?;
     let claims = Claims::new(value).with_context(|| path.display().to_string())?;
     let named = ["sub", "id", "entryUUID"].iter().find_map(|name| claims.get(name)?.as_str().and_then(|s| Subject::parse(s).ok()));
     let subject = named.map_or_else(|| Subject::parse("00000000-0000-0000-0000-000000000000"), Ok)?;

@@ -165,7 +165,8 @@ fn secret(value: Option<&ConfiguredSecret>, file: Option<&Path>, path: &str, [ke
         (Some(_), Some(_)) => places.fault(join(path, file_key), format!("give either `{key}` or `{file_key}`")),
         (Some(_), None) if Secret::read(value, None).is_err() => places.fault(join(path, key), "the secret is empty"),
         (None, Some(file)) => {
-            if readable(file, &join(path, file_key), places).is_some_and(|text| text.trim_end_matches(['\r', '\n']).is_empty()) {
+            let text = readable(file, &join(path, file_key), places);
+            if text.is_some_and(|text| text.trim_end_matches(['\r', '\n']).is_empty()) {
                 places.fault(join(path, file_key), "the file is empty");
             }
         }

@@ -89,6 +89,7 @@ impl Node {
                 Kind::Text => true,
                 Kind::Boolean => text.parse::<bool>().is_ok(),
                 Kind::Integer => text.parse::<i64>().is_ok(),
+                Kind::Number => text.parse::<f64>().is_ok_and(f64::is_finite),
                 _ => false,
             },
             Self::List(_) => kind == Kind::List,

@@ -56,6 +56,7 @@ impl Walk<'_> {
                 let number = text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<i64>().map(Value::from));
                 number.ok().and_then(|number| self.number(number, schema, path))
             }
+            (Node::Text(text, _), Kind::Number) => text.parse::<f64>().ok().map(Value::from),
             (Node::Text(text, _), _) => self.text(text, schema, name, path),
             (Node::Number(number), _) => self.number(Value::Number(number.clone()), schema, path),
             (Node::List(list), _) => self.list(list, schema, path),

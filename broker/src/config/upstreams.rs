@@ -235,8 +235,8 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
     let mut rest = on.as_slice();
     while let Some(((path, config), before)) = rest.split_last() {
         rest = before;
-        let own = address(&config.upstream);
-        let shared = before.iter().find(|(_, other)| own.is_some() && address(&other.upstream) == own && !are_apart(config, other));
+        let own = addresses(&config.upstream);
+        let shared = before.iter().find(|(_, other)| !own.is_disjoint(&addresses(&other.upstream)) && !are_apart(config, other));
         if let Some((other, _)) = shared {
             let message = format!(
                 "it has the same upstream as the connector {}, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base or filter",
@@ -247,13 +247,12 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
     }
 }
 
-/// Where an upstream is, as the parts of its configuration that name a place.
-fn address(upstream: &Upstream) -> Option<Vec<(String, Value)>> {
-    let config = serde_json::to_value(upstream).ok()?;
-    let keys = ["type", "path", "url", "urls", "issuer"];
-    let named = config.as_object()?.iter().filter(|(key, value)| keys.contains(&key.as_str()) && !value.is_null());
-    let address: Vec<_> = named.map(|(key, value)| (key.clone(), value.clone())).collect();
-    (address.len() > 1).then_some(address)
+/// Where an upstream is: its file, or its servers.
+fn addresses(upstream: &Upstream) -> BTreeSet<String> {
+    let config = serde_json::to_value(upstream).unwrap_or_default();
+    let one = ["path", "url"].into_iter().filter_map(|key| config.get(key));
+    let several = config.get("urls").and_then(Value::as_array).into_iter().flatten();
+    one.chain(several).filter_map(Value::as_str).map(|text| text.trim_end_matches('/').to_owned()).collect()
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {
@@ -272,16 +271,21 @@ fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {
     if has_rules(a) && has_rules(b) && rules(a).ok() != rules(b).ok() {
         return true;
     }
-    narrowed(&a.upstream) != narrowed(&b.upstream)
+    let (bases, filters) = (base(&a.upstream).zip(base(&b.upstream)), (filters(&a.upstream), filters(&b.upstream)));
+    let is_below = |a: &str, b: &str| a == b || a.ends_with(&format!(",{b}"));
+    bases.is_some_and(|(a, b)| !is_below(&a, &b) && !is_below(&b, &a)) || filters.0 != filters.1
 }
 
-/// The parts of an upstream's configuration that narrow down whose users it has: bases and filters.
-fn narrowed(upstream: &Upstream) -> BTreeSet<String> {
+/// The DN below which a directory's users are.
+fn base(upstream: &Upstream) -> Option<String> {
+    let config = serde_json::to_value(upstream).ok()?;
+    let base = config.get("userSearch")?.get("base")?.as_str()?.to_lowercase();
+    Some(base.split(',').map(str::trim).collect::<Vec<_>>().join(","))
+}
+
+/// What a directory's entries must be to be this connector's users.
+fn filters(upstream: &Upstream) -> Vec<Value> {
     let config = serde_json::to_value(upstream).unwrap_or_default();
-    let narrows = |key: &str| {
-        let key = key.to_ascii_lowercase();
-        key.contains("base") || key.contains("filter")
-    };
-    let parts = config.as_object().into_iter().flatten().filter(|(key, value)| narrows(key) && !value.is_null());
-    parts.map(|(key, value)| format!("{key} {value}").to_ascii_lowercase()).collect()
+    let search = config.get("userSearch");
+    ["filter", "tenantFilter", "tenantBase"].iter().filter_map(|key| search?.get(key).cloned()).collect()
 }

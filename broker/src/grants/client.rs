@@ -228,10 +228,19 @@ mod tests {
         assert!(same("http://[::1]/cb", "http://[::1]:4711/cb"));
         assert!(same("http://localhost:1/cb", "http://localhost:2/cb"));
         for evil in [
-            "http://127.0.0.1:4711/cb/", "http://127.0.0.1:4711/CB", "http://127.0.0.1:4711/cb?x=1", "http://127.0.0.1:4711/cb#f",
-            "http://127.0.0.1:4711/x/../cb", "http://127.0.0.1:4711/%63b", "http://127.0.0.1@evil.example/cb",
-            "http://127.0.0.1:80@evil.example/cb", "http://localhost:4711/cb", "https://127.0.0.1:4711/cb",
-            "http://127.0.0.1.evil.example/cb", "http://2130706433:4711/cb", "http://127.0.0.1:4711\\@evil.example/cb",
+            "http://127.0.0.1:4711/cb/",
+            "http://127.0.0.1:4711/CB",
+            "http://127.0.0.1:4711/cb?x=1",
+            "http://127.0.0.1:4711/cb#f",
+            "http://127.0.0.1:4711/x/../cb",
+            "http://127.0.0.1:4711/%63b",
+            "http://127.0.0.1@evil.example/cb",
+            "http://127.0.0.1:80@evil.example/cb",
+            "http://localhost:4711/cb",
+            "https://127.0.0.1:4711/cb",
+            "http://127.0.0.1.evil.example/cb",
+            "http://2130706433:4711/cb",
+            "http://127.0.0.1:4711\\@evil.example/cb",
         ] {
             assert!(!same("http://127.0.0.1/cb", evil), "{evil}");
         }

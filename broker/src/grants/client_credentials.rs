@@ -13,7 +13,13 @@ impl Grants {
     ///
     /// # Errors
     /// As [`GrantError`] says.
-    pub fn client_credentials(&self, who: &Authentication, scope: &str, resources: &[String], now: OffsetDateTime) -> Result<Granted, GrantError> {
+    pub fn client_credentials(
+        &self,
+        who: &Authentication,
+        scope: &str,
+        resources: &[String],
+        now: OffsetDateTime,
+    ) -> Result<Granted, GrantError> {
         let client = self.clients.authenticate(who)?;
         if client.is_public() || !client.may(GrantType::ClientCredentials) {
             return Err(GrantError::UnauthorizedClient);

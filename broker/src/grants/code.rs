@@ -30,7 +30,16 @@ pub struct CodeRequest {
 /// A code as it is stored; once used, its tombstone.
 #[derive(Serialize, Deserialize)]
 enum StoredCode {
-    Live { client_id: String, redirect_uri: String, challenge: String, sid: Uuid, scopes: Vec<String>, audiences: Vec<String>, nonce: Option<String>, auth_time: i64 },
+    Live {
+        client_id: String,
+        redirect_uri: String,
+        challenge: String,
+        sid: Uuid,
+        scopes: Vec<String>,
+        audiences: Vec<String>,
+        nonce: Option<String>,
+        auth_time: i64,
+    },
     /// Used, or burnt by a wrong try; names the family that it gave.
     Used { family: Option<Uuid> },
 }
@@ -49,7 +58,7 @@ impl Grants {
         session: &Session,
         now: OffsetDateTime,
     ) -> Result<String, StoreError> {
-        let (text, handle) = CodeHandle::new(&signed_in.tenant, &*self.entropy);
+        let (text, handle) = CodeHandle::issue(&signed_in.tenant, &*self.entropy);
         let stored = StoredCode::Live {
             client_id: request.client_id.clone(),
             redirect_uri: request.redirect_uri.clone(),
@@ -102,10 +111,11 @@ impl Grants {
         let (refresh_token, current) = self.first_refresh_token(client, &handle, family_id);
         let family = Family { client_id, sid: signed_in.sid, scopes, audiences, nonce, auth_time, current };
         let until = now + self.family_lifetime();
-        batch = batch
-            .expect(key(&handle), Expect::Version(entry.version))
-            .put(key(&handle), tombstone(Some(family_id)), Some(until))
-            .put(super::refresh::key(&handle.tenant, family_id), serde_json::to_vec(&family).unwrap_or_default(), Some(until));
+        batch = batch.expect(key(&handle), Expect::Version(entry.version)).put(key(&handle), tombstone(Some(family_id)), Some(until)).put(
+            super::refresh::key(&handle.tenant, family_id),
+            serde_json::to_vec(&family).unwrap_or_default(),
+            Some(until),
+        );
         // Signed before the commit: what is answered as issued is never lost to a failure in between.
         let granted = self.issue(client, &identity, (family_id, &family), (&family.scopes, &chosen), refresh_token, now)?;
         match self.store.commit(batch, now).await? {
@@ -122,7 +132,7 @@ impl Grants {
         if !client.may(GrantType::RefreshToken) {
             return (None, None);
         }
-        let (text, fingerprint) = RefreshHandle::new(&handle.tenant, family, &*self.entropy);
+        let (text, fingerprint) = RefreshHandle::issue(&handle.tenant, family, &*self.entropy);
         (Some(text), Some(fingerprint))
     }
 

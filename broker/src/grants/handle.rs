@@ -6,8 +6,8 @@ use claims_mapping::TenantId;
 use uuid::Uuid;
 
 use crate::{
-    secret_text::{fingerprint, random_text},
     seams::Entropy,
+    secret_text::{fingerprint, random_text},
 };
 
 /// An authorization code: `dzc_<tenant>.<secret>`.
@@ -27,7 +27,7 @@ pub(super) struct RefreshHandle {
 
 impl CodeHandle {
     /// A new code, and the handle that finds it.
-    pub(super) fn new(tenant: &TenantId, entropy: &dyn Entropy) -> (String, Self) {
+    pub(super) fn issue(tenant: &TenantId, entropy: &dyn Entropy) -> (String, Self) {
         let secret = random_text(entropy);
         let text = format!("dzc_{}.{secret}", B64.encode(tenant.as_str()));
         (text, Self { tenant: tenant.clone(), id: fingerprint(&secret) })
@@ -41,7 +41,7 @@ impl CodeHandle {
 
 impl RefreshHandle {
     /// A new refresh token of a family, and its fingerprint.
-    pub(super) fn new(tenant: &TenantId, family: Uuid, entropy: &dyn Entropy) -> (String, String) {
+    pub(super) fn issue(tenant: &TenantId, family: Uuid, entropy: &dyn Entropy) -> (String, String) {
         let secret = random_text(entropy);
         (format!("dzr_{}.{}.{secret}", B64.encode(tenant.as_str()), family.simple()), fingerprint(&secret))
     }

@@ -59,7 +59,7 @@ impl Grants {
         if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
             return Err(NOT_GOOD);
         }
-        let (refresh_token, current) = RefreshHandle::new(&handle.tenant, handle.family, &*self.entropy);
+        let (refresh_token, current) = RefreshHandle::issue(&handle.tenant, handle.family, &*self.entropy);
         family.current = Some(current);
         if session.offline {
             session.expires_at = (now + seconds(self.lifetimes.refresh_token_seconds)).unix_timestamp();
@@ -80,7 +80,13 @@ impl Grants {
     }
 
     /// Ends a family: its refresh token and every access token that names it.
-    pub(super) async fn revoke_family(&self, tenant: &TenantId, family: Uuid, why: &'static str, now: OffsetDateTime) -> Result<(), StoreError> {
+    pub(super) async fn revoke_family(
+        &self,
+        tenant: &TenantId,
+        family: Uuid,
+        why: &'static str,
+        now: OffsetDateTime,
+    ) -> Result<(), StoreError> {
         let key = key(tenant, family);
         let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
         if self.store.commit(batch, now).await? == Outcome::Committed {

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use subtle::ConstantTimeEq as _;
 use tower_sessions::Session;
 
@@ -14,8 +10,9 @@ use super::{
     authorize::see_other,
     browser::{forget, moment, sign_in_gone, signed_in},
     failure::Failure,
+    instead::{Instead, shown},
     pages::{Account, POLICY, SignedOut, render},
-    parameters::Form,
+    parameters::{Form, Parameters},
 };
 use crate::{App, login::SessionError};
 
@@ -25,8 +22,12 @@ pub(crate) async fn home() -> Response {
 }
 
 /// `GET /account`.
-pub(crate) async fn show(State(app): State<Arc<App>>, session: Session) -> Result<Response, Failure> {
-    let Some(signed_in) = signed_in(&session).await? else { return Ok(see_other("/login")) };
+pub(crate) async fn show(State(app): State<Arc<App>>, session: Session) -> Response {
+    shown(account(&app, &session).await)
+}
+
+async fn account(app: &App, session: &Session) -> Result<Response, Instead> {
+    let Some(signed_in) = signed_in(session).await? else { return Ok(see_other("/login")) };
     let (stored, identity) = match app.sessions.find(&signed_in, app.seams.clock.now()).await {
         Ok(found) => found,
         Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
@@ -50,9 +51,13 @@ pub(crate) async fn show(State(app): State<Arc<App>>, session: Session) -> Resul
 }
 
 /// `POST /account`: sign out. Everything that was issued in the session falls with it, but what asked for `offline_access`.
-pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Result<Response, Failure> {
+pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Response {
+    shown(end(&app, &session, &parameters).await)
+}
+
+async fn end(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
     let now = app.seams.clock.now();
-    if let Some(signed_in) = signed_in(&session).await? {
+    if let Some(signed_in) = signed_in(session).await? {
         let csrf = match app.sessions.find(&signed_in, now).await {
             Ok((stored, _)) => Some(stored.csrf),
             Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
@@ -65,6 +70,6 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form
         app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())?;
         tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
     }
-    forget(&session).await?;
-    Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY).into_response())
+    forget(session).await?;
+    Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY))
 }

@@ -44,13 +44,16 @@ pub(crate) async fn authorize(State(app): State<Arc<App>>, session: Session, For
     };
     match decide(&app, &session, client, &redirect_uri, &parameters).await {
         Ok(response) => response,
-        Err(failure) => back(&redirect_uri, &app.issuer, &[("error", failure.error), ("error_description", &failure.description)], &parameters),
+        Err(failure) => {
+            back(&redirect_uri, &app.issuer, &[("error", failure.error), ("error_description", &failure.description)], &parameters)
+        }
     }
 }
 
 /// The client, and a redirect URI of its own: from here on, answers go there.
 fn proven<'a>(app: &'a App, parameters: &Parameters) -> Result<(&'a Client, String), Failure> {
-    let client = app.grants.clients.get(parameters.required("client_id")?).ok_or_else(|| Failure::bad_request("the client_id is unknown"))?;
+    let client =
+        app.grants.clients.get(parameters.required("client_id")?).ok_or_else(|| Failure::bad_request("the client_id is unknown"))?;
     let uri = parameters.required("redirect_uri")?;
     if !client.redirects_to(uri) {
         return Err(Failure::bad_request("the redirect_uri is not registered for this client"));

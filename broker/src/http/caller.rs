@@ -113,7 +113,8 @@ mod tests {
             headers
         };
         let trusted = vec!["10.0.0.0/8".to_owned(), "::1".to_owned()];
-        let of = |connection: &str, lines: &[&'static str]| forwarded_for(connection.parse().unwrap(), &headers(lines), &trusted).to_string();
+        let of =
+            |connection: &str, lines: &[&'static str]| forwarded_for(connection.parse().unwrap(), &headers(lines), &trusted).to_string();
         assert_eq!(of("192.0.2.9", &["203.0.113.1"]), "192.0.2.9");
         assert_eq!(of("10.1.1.1", &["203.0.113.1"]), "203.0.113.1");
         assert_eq!(of("10.1.1.1", &["198.51.100.7, 203.0.113.1"]), "203.0.113.1");

@@ -34,13 +34,19 @@ impl Failure {
     }
     /// RFC 6750, 3.
     pub(crate) fn no_token() -> Self {
-        Self { challenge: Some("Bearer"), ..Self::new(StatusCode::UNAUTHORIZED, "invalid_token", "send an access token: `Authorization: Bearer …`") }
+        Self {
+            challenge: Some("Bearer"),
+            ..Self::new(StatusCode::UNAUTHORIZED, "invalid_token", "send an access token in the header `Authorization: Bearer`")
+        }
     }
     pub(crate) fn invalid_token(description: &'static str) -> Self {
         Self { challenge: Some(r#"Bearer error="invalid_token""#), ..Self::new(StatusCode::UNAUTHORIZED, "invalid_token", description) }
     }
     pub(crate) fn insufficient_scope(description: &'static str) -> Self {
-        Self { challenge: Some(r#"Bearer error="insufficient_scope""#), ..Self::new(StatusCode::FORBIDDEN, "insufficient_scope", description) }
+        Self {
+            challenge: Some(r#"Bearer error="insufficient_scope""#),
+            ..Self::new(StatusCode::FORBIDDEN, "insufficient_scope", description)
+        }
     }
 }
 
@@ -76,7 +82,9 @@ impl From<DirectoryError> for Failure {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
-            SessionError::Ended | SessionError::NoLonger(_) | SessionError::Vanished => Self::invalid_token("the access token is not in force"),
+            SessionError::Ended | SessionError::NoLonger(_) | SessionError::Vanished => {
+                Self::invalid_token("the access token is not in force")
+            }
             SessionError::Directory(_) | SessionError::Store(_) => Self::unavailable(),
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
@@ -22,6 +22,7 @@ use super::{
     MOST_BODY_BYTES,
     browser::{cookie_name, is_https},
     failure::Failure,
+    instead::shown,
 };
 use crate::{App, login::BrowserStore, metrics::Door};
 
@@ -65,9 +66,11 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     response
 }
 
-/// A path that is no door.
-pub(crate) async fn nothing_here() -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, "not_found", "there is no such path")
+/// A path that is no door: a page for people, JSON for programs.
+pub(crate) async fn nothing_here(headers: HeaderMap) -> Response {
+    let failure = Failure::new(StatusCode::NOT_FOUND, "not_found", "there is no such path");
+    let reads_html = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
+    if reads_html { shown(Err(failure.into())) } else { failure.into_response() }
 }
 
 /// A door that is asked in a way that it does not know.

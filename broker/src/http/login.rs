@@ -14,9 +14,9 @@ use url::Url;
 
 use super::{
     authorize::{answer_with_code, see_other},
-    browser::{browser, known_cookie, set_known_cookie, sign_in, sign_in_gone},
+    browser::{browser, known_cookie, set_known_cookie, sign_in},
     caller::Peer,
-    failure::Failure,
+    instead::{Instead, shown},
     pages::{Choose, ErrorPage, Link, POLICY, Password, PasswordError, render, sign_in_policy},
     parameters::{Form, Parameters, Query},
 };
@@ -26,35 +26,6 @@ use crate::{
     metrics::Metrics,
     tenancy::Wired,
 };
-
-/// A page instead of what was asked for.
-struct Instead(Response);
-
-impl From<Failure> for Instead {
-    fn from(failure: Failure) -> Self {
-        let (title, todo) = if failure.status == StatusCode::SERVICE_UNAVAILABLE {
-            ("Not available just now", "Wait a moment and try again.")
-        } else {
-            ("This can not be used", "Go back to the application and sign in from there.")
-        };
-        let what = format!("{}.", failure.description);
-        let page = ErrorPage { title: title.to_owned(), what, todo: todo.to_owned(), next: None, reference: None };
-        Self(render(failure.status, &page, POLICY))
-    }
-}
-
-impl From<AttemptError> for Instead {
-    fn from(error: AttemptError) -> Self {
-        match error {
-            AttemptError::Gone => Self(render(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY)),
-            AttemptError::Store(_) => Failure::unavailable().into(),
-        }
-    }
-}
-
-fn shown(result: Result<Response, Instead>) -> Response {
-    result.unwrap_or_else(|Instead(response)| response)
-}
 
 /// `GET /login`: the ways there are; straight to the one where there is only one.
 pub(crate) async fn choose(State(app): State<Arc<App>>, session: Session, Query(parameters): Query) -> Response {
@@ -81,7 +52,12 @@ async fn choose_way(app: &App, session: &Session, parameters: &Parameters) -> Re
 }
 
 /// `GET /login/{connector}`: the form.
-pub(crate) async fn form(State(app): State<Arc<App>>, session: Session, Path(connector): Path<String>, Query(parameters): Query) -> Response {
+pub(crate) async fn form(
+    State(app): State<Arc<App>>,
+    session: Session,
+    Path(connector): Path<String>,
+    Query(parameters): Query,
+) -> Response {
     shown(show_form(&app, &session, &connector, &parameters).await)
 }
 
@@ -133,7 +109,7 @@ async fn try_password(
     let takes = client(app, &attempt).is_none_or(|c| c.takes_tenant(identity.id().tenant_id()) && c.takes_connector(&way.id));
     if !takes {
         audit_refused(app, way, peer, "the client does not take this tenant", "refused");
-        return Err(Instead(render(StatusCode::FORBIDDEN, &not_for_you(app), POLICY)));
+        return Err(Instead::page(StatusCode::FORBIDDEN, &not_for_you(), POLICY));
     }
     app.attempts.consume(&id, now).await?;
     let signed_in = app.sessions.begin(&identity, mapped, now).await.map_err(AttemptError::Store)?;
@@ -174,7 +150,7 @@ fn refused(app: &App, way: &Wired, peer: &Peer, error: &SignInError, again: impl
             tracing::warn!(
                 target: "audit", event = "sign_in.refused", connector.id = %way.id, client.address = %peer.address, reference, reason = %why,
             );
-            render(StatusCode::FORBIDDEN, &ErrorPage { reference: Some(reference), ..not_for_you(app) }, POLICY)
+            render(StatusCode::FORBIDDEN, &ErrorPage { reference: Some(reference), ..not_for_you() }, POLICY)
         }
         SignInError::Upstream(_) | SignInError::Store(_) => {
             let reference = reference();
@@ -192,7 +168,7 @@ fn audit_refused(app: &App, way: &Wired, peer: &Peer, reason: &str, outcome: &'s
     tracing::warn!(target: "audit", event = "sign_in.refused", connector.id = %way.id, client.address = %peer.address, reason);
 }
 
-fn not_for_you(_: &App) -> ErrorPage {
+fn not_for_you() -> ErrorPage {
     ErrorPage {
         title: "You can not sign in here".to_owned(),
         what: "Your name and password are right, but your account has no access to this application.".to_owned(),
@@ -237,7 +213,7 @@ fn no_way() -> Instead {
         next: None,
         reference: None,
     };
-    Instead(render(StatusCode::NOT_FOUND, &page, POLICY))
+    Instead::page(StatusCode::NOT_FOUND, &page, POLICY)
 }
 
 fn form_address(way: &Wired, attempt: &str) -> String {

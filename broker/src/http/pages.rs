@@ -39,14 +39,13 @@ pub(crate) fn render(status: StatusCode, page: &impl Template, policy: &str) -> 
         tracing::error!("a page could not be made");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let headers: [(HeaderName, HeaderValue); 7] = [
+    let headers: [(HeaderName, HeaderValue); 6] = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (header::CONTENT_SECURITY_POLICY, policy),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
         (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-        (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     ];
     (status, headers, body).into_response()
 }

@@ -74,7 +74,8 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ListenError> {
     let (public_end, admin_end) = (Handle::new(), Handle::new());
-    let tls = app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
+    let tls =
+        app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
     let reload = tls.as_ref().map(|(running, config)| tokio::spawn(reload_on_hangup(running.clone(), TlsConfig::clone(config))));
     let admin_server = http(axum_server::from_tcp(admin.0)?.acceptor(NoDelayAcceptor)).handle(admin_end.clone());
@@ -143,9 +144,8 @@ fn tls(config: &TlsConfig) -> Result<ServerConfig, ListenError> {
     let wrong = |path: &Path, why: String| ListenError::Tls { what: path.display().to_string(), why };
     let certificates = |path: &Path| {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        read.map_err(|e| wrong(path, e.to_string())).and_then(|list| {
-            if list.is_empty() { Err(wrong(path, "it holds no certificate in PEM".to_owned())) } else { Ok(list) }
-        })
+        read.map_err(|e| wrong(path, e.to_string()))
+            .and_then(|list| if list.is_empty() { Err(wrong(path, "it holds no certificate in PEM".to_owned())) } else { Ok(list) })
     };
     let chain = certificates(&config.certificate_file)?;
     let key = PrivateKeyDer::from_pem_file(&config.key_file).map_err(|e| wrong(&config.key_file, e.to_string()))?;

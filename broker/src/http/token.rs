@@ -105,7 +105,9 @@ fn authentication(headers: &HeaderMap, parameters: &Parameters) -> Result<Authen
     let decoded = STANDARD.decode(credentials.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
     let (id, password) = decoded.split_once(':').ok_or_else(invalid)?;
     // Both halves are form-encoded before they are joined (RFC 6749, 2.3.1).
-    let decode = |text: &str| url::form_urlencoded::parse(text.replace('&', "%26").replace('=', "%3D").as_bytes()).next().map(|(k, _)| k.into_owned());
+    let decode = |text: &str| {
+        url::form_urlencoded::parse(text.replace('&', "%26").replace('=', "%3D").as_bytes()).next().map(|(k, _)| k.into_owned())
+    };
     let (id, password) = (decode(id).unwrap_or_default(), decode(password).unwrap_or_default());
     if secret.is_some() || parameters.one("client_id")?.is_some_and(|named| named != id) {
         return Err(Failure::bad_request("say who the client is in the header or in the body, not in both"));

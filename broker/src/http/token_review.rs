@@ -116,7 +116,11 @@ async fn reviewer<'a>(app: &'a App, headers: &HeaderMap, peer: &Peer) -> Result<
     app.reviewers.find(&presented, &app.judge, app.seams.clock.now()).await.map_err(|error| match error {
         ReviewerError::Unauthenticated => {
             tracing::warn!(target: "audit", event = "review.unauthenticated", client.address = %peer.address);
-            NotReviewed(StatusCode::UNAUTHORIZED, "Unauthorized", "only configured reviewers may ask: show the credential of one".to_owned())
+            NotReviewed(
+                StatusCode::UNAUTHORIZED,
+                "Unauthorized",
+                "only configured reviewers may ask: show the credential of one".to_owned(),
+            )
         }
         ReviewerError::CouldNotTell(_) => could_not_tell(),
     })

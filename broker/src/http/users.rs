@@ -23,8 +23,8 @@ use crate::{
     directory::{Position, Search},
     login::SignedIn,
     metrics::Metrics,
-    tenancy::Caller,
     standing::Standing,
+    tenancy::Caller,
 };
 
 /// A person as the API shows them. Never the upstream's own name for them.

@@ -7,8 +7,8 @@ use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    secret_text::random_text,
     seams::Entropy,
+    secret_text::random_text,
     store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
 };
 

@@ -162,7 +162,14 @@ mod tests {
     const NOW: OffsetDateTime = datetime!(2026-11-21 08:00 UTC);
 
     fn guessing() -> Guessing {
-        Guessing::new(&GuessingConfig { account_burst: 3, account_seconds: 30, address_burst: 5, address_seconds: 10, spread_burst: 6, spread_seconds: 60 })
+        Guessing::new(&GuessingConfig {
+            account_burst: 3,
+            account_seconds: 30,
+            address_burst: 5,
+            address_seconds: 10,
+            spread_burst: 6,
+            spread_seconds: 60,
+        })
     }
 
     fn jane(address: [u8; 4], known: bool) -> Guesser {

@@ -9,8 +9,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::{
-    secret_text::{random_text, random_uuid},
     seams::Entropy,
+    secret_text::{random_text, random_uuid},
     store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
     tenancy::{Admission, AdmissionError, Caller},
 };
@@ -207,7 +207,13 @@ impl Sessions {
         serde_json::from_slice(&entry.value).map_err(|_| SessionError::Ended)
     }
 
-    async fn admit(&self, session: &Session, signed_in: &SignedIn, mapped: MappedUser, now: OffsetDateTime) -> Result<Identity, SessionError> {
+    async fn admit(
+        &self,
+        session: &Session,
+        signed_in: &SignedIn,
+        mapped: MappedUser,
+        now: OffsetDateTime,
+    ) -> Result<Identity, SessionError> {
         let gone = || SessionError::NoLonger(AdmissionError::NoConnector(session.connector.clone()));
         let connector = self.admission.connector(session.connector.as_str()).ok_or_else(gone)?;
         let identity = match self.admission.readmit(connector, mapped, now).await {

@@ -44,7 +44,8 @@ impl Reviewed {
         let claims = &standing.claims;
         let label = &standing.tenant.label;
         // A service's name is apart from every person's: no person's username holds a `:`.
-        let name = if claims.connector.is_some() { claims.preferred_username.clone() } else { format!("service:{}", claims.preferred_username) };
+        let name =
+            if claims.connector.is_some() { claims.preferred_username.clone() } else { format!("service:{}", claims.preferred_username) };
         let username = format!("{label}:{name}");
         if is_reserved(&username) {
             return Err(Unrepresentable);

@@ -94,7 +94,12 @@ impl Admission {
     ///
     /// # Errors
     /// Why there is no identity, or that it could not be told.
-    pub async fn admit(&self, connector: &Wired, user: &UpstreamUser, now: OffsetDateTime) -> Result<(Identity, MappedUser), AdmissionError> {
+    pub async fn admit(
+        &self,
+        connector: &Wired,
+        user: &UpstreamUser,
+        now: OffsetDateTime,
+    ) -> Result<(Identity, MappedUser), AdmissionError> {
         let mapped = connector.mapping.evaluate(user)?;
         let identity = self.readmit(connector, mapped.clone(), now).await?;
         let (tenant, id) = (identity.id().tenant_id().clone(), identity.id().opaque_id());

@@ -48,9 +48,7 @@ impl Caller {
         let tenant = match target {
             None => Arc::clone(&self.tenant),
             Some(id) if id == self.tenant.id.as_str() => Arc::clone(&self.tenant),
-            Some(id) if self.tenant.id.is_system() => {
-                TenantId::parse(id).ok().and_then(|id| tenants.enabled(&id)).ok_or(NotYours)?
-            }
+            Some(id) if self.tenant.id.is_system() => TenantId::parse(id).ok().and_then(|id| tenants.enabled(&id)).ok_or(NotYours)?,
             Some(_) => return Err(NotYours),
         };
         Ok(TenantScope::of_verified_caller(tenant))

@@ -49,7 +49,13 @@ impl IdRecords {
     ///
     /// # Errors
     /// When the store could not tell.
-    pub async fn keep(&self, tenant: &TenantId, ids: IdScheme, people: Vec<Identity>, now: OffsetDateTime) -> Result<Vec<Identity>, StoreError> {
+    pub async fn keep(
+        &self,
+        tenant: &TenantId,
+        ids: IdScheme,
+        people: Vec<Identity>,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Identity>, StoreError> {
         let mut batch = Batch::new();
         let mut fresh = Vec::new();
         let mut kept = Vec::with_capacity(people.len());

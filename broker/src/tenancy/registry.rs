@@ -61,19 +61,8 @@ impl Tenants {
     pub async fn open(configured: Vec<Tenant>, create: bool, store: Arc<dyn Store>, now: OffsetDateTime) -> Result<Self, RegistryError> {
         let mut index = Index::default();
         configured.into_iter().for_each(|tenant| index.add(tenant));
-        let mut cursor = None;
-        while create {
-            let page = store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
-            for (id, _) in page.entries {
-                let id = TenantId::parse(&id).map_err(|_| RegistryError::Stored)?;
-                if !index.by_id.contains_key(&id) && !index.folded.contains_key(&id.folded()) {
-                    index.add(created(id));
-                }
-            }
-            match page.next {
-                Some(next) => cursor = Some(next),
-                None => break,
-            }
+        if create {
+            restore(&mut index, &*store, now).await?;
         }
         Ok(Self { index: ArcSwap::from_pointee(index), create, store })
     }
@@ -156,6 +145,24 @@ impl Tenants {
         });
         tracing::info!(target: "audit", event = "tenant.created", tenant.id = %id);
         self.get(&id).ok_or(Ok(Rejection::UnknownTenant))
+    }
+}
+
+/// Adds the tenants that came into being earlier, but for those that the configuration now describes, or looks like.
+async fn restore(index: &mut Index, store: &dyn Store, now: OffsetDateTime) -> Result<(), RegistryError> {
+    let mut cursor = None;
+    loop {
+        let page = store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
+        for (id, _) in page.entries {
+            let id = TenantId::parse(&id).map_err(|_| RegistryError::Stored)?;
+            if !index.folded.contains_key(&id.folded()) {
+                index.add(created(id));
+            }
+        }
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(()),
+        }
     }
 }
 

@@ -77,9 +77,7 @@ impl StoredKey {
                 .map_err(failed)?
                 .as_ref()
                 .to_vec(),
-            SigningAlgorithm::EdDsa => {
-                Ed25519KeyPair::generate().and_then(|pair| pair.to_pkcs8()).map_err(failed)?.as_ref().to_vec()
-            }
+            SigningAlgorithm::EdDsa => Ed25519KeyPair::generate().and_then(|pair| pair.to_pkcs8()).map_err(failed)?.as_ref().to_vec(),
             SigningAlgorithm::Rs256 => {
                 let der: Pkcs8V1Der<'static> = RsaKeyPair::generate(KeySize::Rsa2048).and_then(|pair| pair.as_der()).map_err(failed)?;
                 der.as_ref().to_vec()

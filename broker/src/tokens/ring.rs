@@ -87,7 +87,13 @@ impl KeyRing {
         Ok(())
     }
 
-    async fn make(&self, store: &dyn Store, algorithm: SigningAlgorithm, from: OffsetDateTime, now: OffsetDateTime) -> Result<(), KeyError> {
+    async fn make(
+        &self,
+        store: &dyn Store,
+        algorithm: SigningAlgorithm,
+        from: OffsetDateTime,
+        now: OffsetDateTime,
+    ) -> Result<(), KeyError> {
         let until = from + self.schedule.rotation;
         let published_until = until + self.schedule.afterlife;
         let key = StoredKey::generate(algorithm, from, until, published_until)?;

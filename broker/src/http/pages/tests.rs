@@ -229,7 +229,6 @@ fn every_answer_has_the_headers() {
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("x-frame-options", "DENY"),
-        ("cross-origin-opener-policy", "same-origin"),
     ] {
         assert_eq!(response.headers().get(name).unwrap(), value);
     }

@@ -1,0 +1,56 @@
+//! A page instead of what a browser asked for.
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    browser::sign_in_gone,
+    failure::Failure,
+    pages::{ErrorPage, POLICY, render},
+};
+use crate::{login::AttemptError, login::SessionError};
+
+/// A page instead of what was asked for.
+pub(crate) struct Instead(Box<Response>);
+
+impl Instead {
+    /// This page.
+    pub(crate) fn page(status: StatusCode, page: &ErrorPage, policy: &str) -> Self {
+        Self(Box::new(render(status, page, policy)))
+    }
+}
+
+impl From<Failure> for Instead {
+    fn from(failure: Failure) -> Self {
+        let (title, todo) = match failure.status {
+            StatusCode::SERVICE_UNAVAILABLE => ("Not available just now", "Wait a moment and try again."),
+            StatusCode::NOT_FOUND => ("There is nothing here", "Check the address, or go to your account."),
+            _ => ("This can not be used", "Go back to the application and sign in from there."),
+        };
+        let what = format!("What was asked for can not be given: {}.", failure.description);
+        let page = ErrorPage { title: title.to_owned(), what, todo: todo.to_owned(), next: None, reference: None };
+        Self::page(failure.status, &page, POLICY)
+    }
+}
+
+impl From<AttemptError> for Instead {
+    fn from(error: AttemptError) -> Self {
+        match error {
+            AttemptError::Gone => Self::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY),
+            AttemptError::Store(_) => Failure::unavailable().into(),
+        }
+    }
+}
+
+impl From<SessionError> for Instead {
+    fn from(error: SessionError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+/// The page that was asked for, or the one instead of it.
+pub(crate) fn shown(result: Result<Response, Instead>) -> Response {
+    result.unwrap_or_else(|Instead(response)| *response).into_response()
+}
