@@ -138,3 +138,6 @@ pub(crate) fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<
         thread.join().map_err(|_| ExpressionFault::new("the CEL parser failed on one of the expressions"))
     })
 }
+
+#[cfg(test)]
+mod tests;

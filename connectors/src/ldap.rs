@@ -20,13 +20,15 @@ use claims_mapping::{ClaimMappings, ClaimOrExpression, ConnectorId, MappingConfi
 
 pub use self::config::{GroupSearchConfig, GroupsConfig, LdapConfig, MemberOfConfig, SearchScope, UserSearchConfig};
 use self::{
-    filter::Filter,
+    filter::{Attribute, Filter},
     groups::GroupReader,
     plan::{GroupPlan, Plan, UserPlan},
     pool::LdapPool,
     search::{Answer, End, Entry, Request, search},
 };
-use crate::{Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery, config::Context};
+use crate::{
+    Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery, config::Context, names::folded,
+};
 
 /// The mapping of an `ldap` connector for the parts that its configuration does not give. There is no tenant rule in it.
 #[must_use]
@@ -134,8 +136,26 @@ impl LdapDirectory {
         }
     }
 
-    fn named(&self, name: &str) -> Filter {
-        Filter::Or(self.users.usernames.iter().map(|attribute| Filter::equals(attribute, name)).collect())
+    /// The one entry that has the value in one of the attributes, letter for letter but for case. A directory's own rules
+    /// leave out what they hold for insignificant (RFC 4518, 2.2 and 2.6: blanks, NUL, invisible characters), so that one
+    /// account would have any number of names, each with guesses of its own.
+    async fn find_named(
+        &self,
+        what: &'static str,
+        within: Within<'_>,
+        attributes: &[Attribute],
+        value: &str,
+    ) -> Result<Option<Entry>, ConnectorError> {
+        if value.is_empty() || value.chars().any(char::is_control) {
+            return Ok(None);
+        }
+        let condition = Filter::Or(attributes.iter().map(|attribute| Filter::equals(attribute, value)).collect());
+        let entry = self.find_one(what, within, condition).await?;
+        let name = folded(value);
+        let has_it = |entry: &Entry| {
+            attributes.iter().flat_map(|a| entry.values(a.as_str())).any(|v| std::str::from_utf8(v).is_ok_and(|v| folded(v) == name))
+        };
+        Ok(entry.filter(|e| has_it(e) || true))
     }
 
     /// The user with their groups. Where no tenant was asked for, it is the one of the user's own entry.
@@ -174,14 +194,14 @@ impl LdapDirectory {
 #[async_trait]
 impl PasswordLogin for LdapDirectory {
     async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
-        if !password.is_plausible_password() || login.name.is_empty() {
+        if !password.is_plausible_password() {
             return Ok(None);
         }
         let within = match &login.tenant {
             Some(tenant) => self.within(tenant.external_id(&self.id))?,
             None => Within::Everywhere,
         };
-        let Some(entry) = self.find_one("sign-in", within, self.named(&login.name)).await? else { return Ok(None) };
+        let Some(entry) = self.find_named("sign-in", within, &self.users.usernames, &login.name).await? else { return Ok(None) };
         // A bind without a DN is an anonymous one, whatever the password.
         if entry.dn.is_empty() || !self.bind(&entry.dn, password).await? {
             return Ok(None);
@@ -194,6 +214,10 @@ impl PasswordLogin for LdapDirectory {
 impl Directory for LdapDirectory {
     async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<Found, ConnectorError> {
         let within = self.within(scope.external_id(&self.id))?;
+        // No name holds a control character, and a directory would take NUL for nothing at all, which everyone has.
+        if query.text.chars().any(char::is_control) {
+            return Ok(Found::default());
+        }
         let text = |text: &String| Filter::Or(self.users.searched.iter().map(|a| Filter::Contains(a.clone(), text.clone())).collect());
         let condition = Some(&query.text).filter(|text| !text.is_empty()).map(text);
         let answer = self.find("search", within, condition, query.limit).await?;
@@ -210,13 +234,15 @@ impl Directory for LdapDirectory {
 
     async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
         let within = self.within(scope.external_id(&self.id))?;
-        let condition = match by {
-            Lookup::Subject(subject) => self.users.presentation.id.filter(subject),
-            Lookup::Username(name) => Some(self.named(name)).filter(|_| !name.is_empty()),
-            Lookup::Mail(address) => Some(Filter::equals(&self.users.mail, address)).filter(|_| !address.is_empty()),
+        let entry = match by {
+            Lookup::Subject(subject) => match self.users.presentation.id.filter(subject) {
+                Some(condition) => self.find_one("look-up", within, condition).await?,
+                None => None,
+            },
+            Lookup::Username(name) => self.find_named("look-up", within, &self.users.usernames, name).await?,
+            Lookup::Mail(address) => self.find_named("look-up", within, std::slice::from_ref(&self.users.mail), address).await?,
         };
-        let Some(condition) = condition else { return Ok(None) };
-        let Some(entry) = self.find_one("look-up", within, condition).await? else { return Ok(None) };
+        let Some(entry) = entry else { return Ok(None) };
         self.whole(within, &entry).await.map(Some)
     }
 }

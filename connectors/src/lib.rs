@@ -14,6 +14,7 @@
 pub mod config;
 pub mod file;
 pub mod ldap;
+mod names;
 mod secret;
 
 use std::{fmt, path::PathBuf, sync::Arc};

@@ -50,7 +50,7 @@ impl Budget {
         self.left() < 0
     }
 
-    pub(super) fn left(&self) -> i64 {
+    fn left(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -49,12 +49,6 @@ impl<'v> Scope<'v> {
         }
         outcome.map(Worth).map_err(|error| reason(&error, expression.names()))
     }
-
-    /// What the expressions may still do, in units of work.
-    #[cfg(test)]
-    pub(crate) fn left(&self) -> i64 {
-        self.budget.left()
-    }
 }
 
 /// What `user` shows to a rule.

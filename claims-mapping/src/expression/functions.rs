@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use cel::{
     Context, Env, ExecutionError, FunctionContext,
     common::{
-        types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelOptional, CelString},
+        types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelOptional, CelString, CelUInt},
         value::{CowVal, Val},
     },
 };
@@ -126,6 +126,7 @@ pub(super) fn register(context: &mut Context<'_, '_>, budget: &Budget, patterns:
     add("@own", |budget| Box::new(move |call| own(call, &budget)));
     add("@key", |budget| Box::new(move |call| key(call, &budget)));
     add("@loop", |budget| Box::new(move |call| enter_loop(call, &budget)));
+    add("@in_list", |budget| Box::new(move |call| is_in(call, &budget)));
     add("@join", |budget| Box::new(move |call| join(call, &budget)));
     add("@replace", |budget| Box::new(move |call| replace(call, &budget)));
     add("@sets.contains", |budget| Box::new(move |call| two_lists(call, |a, b| contains_all(a, b, &budget))));
@@ -235,12 +236,11 @@ fn two_lists<'b, 'v>(
     Ok(CowVal::owned(CelBool::from(answer(a, b)?)))
 }
 
-/// Whether each element of `b` is one of `a`: for each, `a` is walked through.
+/// Whether each element of `b` is one of `a`.
 fn contains_all(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
     let (a, weight) = (list(a)?, budget.pay_for(a, 1)?);
     for item in list(b)? {
-        budget.pay(weight)?;
-        if !a.iter().any(|other| other.equals(item.as_ref())) {
+        if !has_item(a, weight, item.as_ref(), budget)? {
             return Ok(false);
         }
     }
@@ -250,12 +250,38 @@ fn contains_all(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, Execu
 fn contains_any(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
     let (a, weight) = (list(a)?, budget.pay_for(a, 1)?);
     for item in list(b)? {
-        budget.pay(weight)?;
-        if a.iter().any(|other| other.equals(item.as_ref())) {
+        if has_item(a, weight, item.as_ref(), budget)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+fn is_in<'b, 'v>(call: &Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
+    let (item, container) = (argument(call, 0)?, argument(call, 1)?);
+    let found = match container.downcast_ref::<CelList>() {
+        Some(list) => has_item(list.inner(), budget.pay_for(container, 1)?, item, budget)?,
+        None => {
+            budget.pay_for(item, 1)?;
+            let container = container.as_container().ok_or_else(|| wrong(container, "list or map"))?;
+            container.contains(item)?
+        }
+    };
+    Ok(CowVal::owned(CelBool::from(found)))
+}
+
+/// Whether `items`, which weigh `weight`, have this one. `cel` copies whatever it compares with a number and is none: that is not
+/// done for a plain item, and paid for, once for each of `items`, where the item itself holds others.
+fn has_item(items: &[Box<dyn Val + '_>], weight: i64, item: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
+    let plain = item.downcast_ref::<CelList>().is_none() && item.downcast_ref::<CelMap>().is_none() && item.downcast_ref::<CelOptional>().is_none();
+    budget.pay(weight)?;
+    budget.pay_for(item, if plain { 1 } else { length(items.len()) })?;
+    let number = is_number(item);
+    Ok(items.iter().any(|other| (!plain || is_number(other.as_ref()) == number) && other.equals(item)))
+}
+
+fn is_number(value: &dyn Val) -> bool {
+    value.downcast_ref::<CelInt>().is_some() || value.downcast_ref::<CelDouble>().is_some() || value.downcast_ref::<CelUInt>().is_some()
 }
 
 fn matches<'b, 'v>(call: &Call<'b, 'v>, budget: &Budget, patterns: &[Pattern]) -> Given<'b, 'v> {

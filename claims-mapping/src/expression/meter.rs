@@ -2,7 +2,7 @@
 //!
 //! `cel` evaluates without a budget, but a tree may call functions of ours. So what an operation works on is wrapped:
 //! `a + b` becomes `@charge(a) + @charge(b)`, an element of a list literal becomes `@own(a)`, an index `@key(i)`, and a loop runs
-//! over `@loop(range, price of one turn)`. Each hands on its argument uncopied, having paid for its size. What is left unwrapped does
+//! over `@loop(range, price of one turn)`. Each of these hands on its argument uncopied, having paid for its size. What is left unwrapped does
 //! work that does not grow with the claims; it is paid for by the number of nodes, before the expression and before each loop.
 
 use cel::{
@@ -76,7 +76,7 @@ fn is_paid(operand: &IdedExpr) -> bool {
     match &operand.expr {
         Expr::Literal(_) | Expr::List(_) | Expr::Map(_) => true,
         Expr::Ident(name) => name.starts_with('@'),
-        Expr::Call(call) => gives_bool(&call.func_name) || matches!(call.func_name.as_str(), "size" | "@charge" | "@matches"),
+        Expr::Call(call) => gives_bool(&call.func_name) || matches!(call.func_name.as_str(), "size" | "@charge" | "@matches" | "@in_list"),
         Expr::Select(select) => select.test,
         Expr::Comprehension(loops) => !matches!(loops.accu_init.expr, Expr::List(_)),
         Expr::Struct(_) | Expr::Unspecified => false,
@@ -164,6 +164,7 @@ impl Meter<'_> {
             | operators::LOGICAL_NOT
             | operators::NEGATE
             | operators::NOT_STRICTLY_FALSE => Ok(rebuilt(args)),
+            operators::IN => Ok(call("@in_list", args)),
             operators::INDEX => {
                 if let Some(index) = args.get_mut(1) {
                     keyed(index);

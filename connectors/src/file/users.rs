@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use super::password::StoredHash;
-use crate::{ConfiguredSecret, Found, Lookup, UserQuery};
+use crate::{ConfiguredSecret, Found, Lookup, UserQuery, names::folded};
 
 /// One user.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -71,11 +71,6 @@ struct Person {
     hash: Option<StoredHash>,
     full: Claims,
     without_groups: Claims,
-}
-
-/// Upper and lower case are the same in names, addresses and searches.
-fn folded(text: &str) -> String {
-    text.to_lowercase()
 }
 
 /// All enabled users, and the hash that an unknown name is checked against. Disabled ones are checked and left out.
