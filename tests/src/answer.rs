@@ -56,7 +56,6 @@ impl Answer {
     ///
     /// # Panics
     /// When it has another; with the body.
-    #[must_use]
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{} answered: {}", self.url.path(), self.text);

@@ -11,12 +11,14 @@ pub mod broker;
 pub mod browser;
 pub mod chrome;
 pub mod configuration;
+pub mod directory_conformance;
 pub mod form;
 pub mod jwt;
 pub mod kube;
 pub mod ports;
 pub mod process;
 pub mod service;
+pub mod slapd;
 
 pub use answer::Answer;
 pub use authority::Authority;

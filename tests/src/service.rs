@@ -2,6 +2,7 @@
 
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
+use url::Url;
 
 use crate::{Answer, Authorization, configuration::secret_of};
 
@@ -167,8 +168,9 @@ impl Service {
 
     /// Searches, and gives the usernames with their tenants: `acme/jane`, in the order of the answer.
     pub async fn search(&self, token: &str, path: &str, text: &str) -> Vec<String> {
-        let request = self.http.get(self.at(path)).query(&[("search", text)]).bearer_auth(token);
-        names(&self.send(request).await.expect(200))
+        let mut address = Url::parse(&self.at(path)).unwrap();
+        address.query_pairs_mut().append_pair("search", text);
+        names(&self.send(self.http.get(address).bearer_auth(token)).await.expect(200))
     }
 }
 

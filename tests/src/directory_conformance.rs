@@ -1,0 +1,181 @@
+//! What every connector with a directory and sign-in by password has to do, whatever is behind it.
+//!
+//! The directory must hold the people of [`content`](crate::slapd::content): jane in both tenants, joe of acme, greta of
+//! globex, dora of acme who is disabled, and those with odd names; and no one else in either tenant.
+
+use std::sync::Arc;
+
+use claims_mapping::{ConnectorId, Subject, Tenant, TenantId, TenantLabel, TenantScope, UpstreamUser};
+use connectors::{Connector, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery};
+
+use crate::slapd::content::{ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD, ODD_NAMES, PASSWORD, mail};
+
+/// A tenant, and what a connector calls it.
+#[must_use]
+pub fn tenant(id: &str, connector: &ConnectorId, external_id: &str) -> Arc<Tenant> {
+    let id = TenantId::parse(id).unwrap();
+    Arc::new(Tenant {
+        label: TenantLabel::derived(&id),
+        display_name: id.to_string(),
+        id,
+        external_ids: [(connector.clone(), external_id.to_owned())].into(),
+        connectors: None,
+        disabled: false,
+    })
+}
+
+/// A connector and the two tenants.
+pub struct Fixture<'a> {
+    /// The connector.
+    pub connector: &'a Connector,
+    /// The tenant `acme`, as the connector knows it.
+    pub acme: Arc<Tenant>,
+    /// The tenant `globex`, as the connector knows it.
+    pub globex: Arc<Tenant>,
+}
+
+impl Fixture<'_> {
+    fn directory(&self) -> &dyn Directory {
+        self.connector.directory.as_deref().expect("it has a directory")
+    }
+
+    fn login(&self) -> &dyn PasswordLogin {
+        self.connector.password.as_deref().expect("it has sign-in by password")
+    }
+
+    /// Searches.
+    pub async fn search(&self, tenant: &Arc<Tenant>, text: &str, limit: usize) -> Found {
+        let query = UserQuery { text: text.to_owned(), limit };
+        self.directory().search(&TenantScope::of_verified_caller(Arc::clone(tenant)), &query).await.unwrap()
+    }
+
+    /// Looks someone up.
+    pub async fn get(&self, tenant: &Arc<Tenant>, by: Lookup) -> Option<UpstreamUser> {
+        self.directory().get(&TenantScope::of_verified_caller(Arc::clone(tenant)), &by).await.unwrap()
+    }
+
+    /// The subject of a username.
+    pub async fn named(&self, tenant: &Arc<Tenant>, name: &str) -> Option<Subject> {
+        self.get(tenant, Lookup::Username(name.to_owned())).await.map(|user| user.subject)
+    }
+
+    /// Signs in.
+    pub async fn sign_in(&self, tenant: Option<&Arc<Tenant>>, name: &str, password: &str) -> Option<UpstreamUser> {
+        let login = LoginName { name: name.to_owned(), tenant: tenant.cloned() };
+        self.login().authenticate(&login, &Secret::new(password.to_owned())).await.unwrap()
+    }
+}
+
+/// The subjects of a search, in order.
+#[must_use]
+pub fn subjects(found: &Found) -> Vec<Subject> {
+    let mut subjects: Vec<_> = found.users.iter().map(|user| user.subject.clone()).collect();
+    subjects.sort();
+    subjects
+}
+
+/// The names of a user's groups.
+#[must_use]
+pub fn groups(user: &UpstreamUser) -> Vec<String> {
+    let groups = user.claims.get("groups").cloned().unwrap_or_default();
+    serde_json::from_value(groups).unwrap_or_default()
+}
+
+/// All of it.
+pub async fn conforms(fixture: &Fixture<'_>) {
+    looks_up(fixture).await;
+    searches(fixture).await;
+    takes_text_literally(fixture).await;
+    signs_in(fixture).await;
+}
+
+async fn looks_up(fixture: &Fixture<'_>) {
+    let Fixture { acme, globex, .. } = fixture;
+    let (ours, theirs) = (fixture.named(acme, "jane").await.unwrap(), fixture.named(globex, "jane").await.unwrap());
+    assert_ne!(ours, theirs, "same-named people of two tenants");
+    assert_eq!(fixture.named(acme, "JANE").await.as_ref(), Some(&ours), "names do not differ in case");
+    for (tenant, other, subject) in [(acme, globex, &ours), (globex, acme, &theirs)] {
+        let found = fixture.get(tenant, Lookup::Subject(subject.clone())).await.expect("found by their subject");
+        assert_eq!(&found.subject, subject);
+        assert_eq!(groups(&found), fixture.get(tenant, Lookup::Username("jane".to_owned())).await.map(|u| groups(&u)).unwrap());
+        assert!(groups(&found).contains(&"staff".to_owned()), "a look-up has the groups");
+        assert_eq!(fixture.get(other, Lookup::Subject(subject.clone())).await, None, "another tenant's id is an unknown id");
+    }
+    assert_eq!(fixture.get(acme, Lookup::Mail(mail("jane", "acme"))).await.map(|u| u.subject), Some(ours));
+    assert_eq!(fixture.get(acme, Lookup::Mail(mail("jane", "globex"))).await, None);
+    assert_eq!(fixture.get(acme, Lookup::Mail(String::new())).await, None);
+    for name in ["greta", "dora", "nobody", "", "*", "jan*"] {
+        assert_eq!(fixture.named(acme, name).await, None, "{name:?}");
+    }
+    assert_eq!(fixture.get(acme, Lookup::Subject(Subject::parse("no-such-subject").unwrap())).await, None);
+}
+
+async fn searches(fixture: &Fixture<'_>) {
+    let Fixture { acme, globex, .. } = fixture;
+    let (jane, joe) = (fixture.named(acme, "jane").await.unwrap(), fixture.named(acme, "joe").await.unwrap());
+    let (their_jane, greta) = (fixture.named(globex, "jane").await.unwrap(), fixture.named(globex, "greta").await.unwrap());
+    let sorted = |mut list: Vec<Subject>| {
+        list.sort();
+        list
+    };
+    assert_eq!(subjects(&fixture.search(acme, "jane", 10).await), std::slice::from_ref(&jane));
+    assert_eq!(subjects(&fixture.search(globex, "JAN", 10).await), std::slice::from_ref(&their_jane), "without regard to case");
+    assert_eq!(subjects(&fixture.search(acme, "doe", 10).await), sorted(vec![jane.clone(), joe.clone()]), "by full name; dora is disabled");
+    assert!(fixture.search(globex, "doe", 10).await.users.is_empty());
+    assert!(fixture.search(acme, "globex.example", 10).await.users.is_empty(), "the other tenant's addresses find nothing");
+    assert_eq!(
+        subjects(&fixture.search(globex, "", 10).await),
+        sorted(vec![their_jane, greta]),
+        "an empty text finds everyone of the tenant"
+    );
+
+    let all = fixture.search(acme, "", 100).await;
+    assert_eq!(all.users.len(), 2 + ODD_NAMES.len());
+    assert!(!all.truncated);
+    assert!(all.users.iter().all(|user| groups(user).is_empty()), "a search has no groups");
+    assert!(!fixture.search(acme, "", all.users.len()).await.truncated, "exactly as many as were asked for");
+    for limit in [1, all.users.len() - 1] {
+        let some = fixture.search(acme, "", limit).await;
+        assert_eq!((some.users.len(), some.truncated), (limit, true));
+    }
+}
+
+async fn takes_text_literally(fixture: &Fixture<'_>) {
+    let Fixture { acme, .. } = fixture;
+    for (text, name) in [("*", "a*b"), ("(", "p(q"), (")", "r)s"), ("\\", r"back\slash")] {
+        let expected = fixture.named(acme, name).await.expect("odd names are found");
+        assert_eq!(subjects(&fixture.search(acme, text, 10).await), [expected], "{text}");
+    }
+    for text in ["**", "*)(uid=*", "jane)(uid=*", "\0", "jane\0", "\\2a", "x*y", ")(|(uid=*"] {
+        assert!(fixture.search(acme, text, 10).await.users.is_empty(), "{text:?}");
+        assert_eq!(fixture.named(acme, text).await, None, "{text:?}");
+        assert_eq!(fixture.get(acme, Lookup::Mail(text.to_owned())).await, None, "{text:?}");
+    }
+}
+
+async fn signs_in(fixture: &Fixture<'_>) {
+    let Fixture { acme, globex, .. } = fixture;
+    let cases = [(acme, ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD), (globex, GLOBEX_JANE_PASSWORD, ACME_JANE_PASSWORD)];
+    for (tenant, right, wrong) in cases {
+        let user = fixture.sign_in(Some(tenant), "jane", right).await.expect("the right password");
+        assert_eq!(Some(&user.subject), fixture.named(tenant, "jane").await.as_ref());
+        assert!(groups(&user).contains(&"staff".to_owned()), "a sign-in has the groups");
+        assert_eq!(fixture.sign_in(Some(tenant), "jane", wrong).await, None, "the other jane's password");
+    }
+    assert!(fixture.sign_in(None, "joe", PASSWORD).await.is_some(), "a name that only one person has needs no tenant");
+    assert_eq!(fixture.sign_in(None, "jane", ACME_JANE_PASSWORD).await, None, "t25: two people have this name");
+    assert_eq!(fixture.sign_in(Some(acme), "greta", PASSWORD).await, None, "another tenant's person");
+    assert_eq!(fixture.sign_in(Some(acme), "dora", PASSWORD).await, None, "disabled");
+    assert_eq!(fixture.sign_in(Some(acme), "nobody", PASSWORD).await, None);
+    for password in ["", " ", "\t \n", "\0", "open sesame\0", "\0open sesame", "Open sesame"] {
+        assert_eq!(fixture.sign_in(Some(acme), "joe", password).await, None, "t23: {password:?}");
+    }
+    for name in
+        ["", "*", "j*e", "joe\0", " joe", "joe ", "joe\u{200b}", "jo\u{ad}e", "*)(uid=joe", "joe)(objectClass=*", "joe)(|(uid=*", r"j\6fe"]
+    {
+        assert_eq!(fixture.sign_in(Some(acme), name, PASSWORD).await, None, "t24: {name:?}");
+    }
+    for name in ODD_NAMES {
+        assert!(fixture.sign_in(Some(acme), name, PASSWORD).await.is_some(), "t24: {name:?}");
+    }
+}
