@@ -52,7 +52,8 @@ pub fn program() -> Result<PathBuf, String> {
 }
 
 impl KubeApi {
-    /// Starts both servers with the broker as their webhook of this version, and without any cache between the two.
+    /// Starts both servers with the broker as their webhook of this version. The broker must speak TLS: over plain HTTP the API
+    /// server's client leaves every credential out.
     ///
     /// # Panics
     /// When one of them can not be started.
@@ -123,6 +124,23 @@ impl KubeApi {
         Answer::read(answer.expect("the API server answers")).await.unwrap()
     }
 
+    /// Waits until the API server refuses a token that it took before: besides the webhook's own cache, which is off here, it
+    /// remembers each yes for ten seconds.
+    ///
+    /// # Panics
+    /// When it takes the token for a minute more.
+    pub async fn refuses_soon(&self, token: &str) {
+        let begun = std::time::Instant::now();
+        loop {
+            let answer = self.whoami(token).await;
+            if answer.status == 401 {
+                return;
+            }
+            assert!(begun.elapsed() < crate::process::PATIENCE, "still taken: {}", answer.text);
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        }
+    }
+
     /// The user of a token that must be good.
     pub async fn user(&self, token: &str) -> Value {
         self.whoami(token).await.expect(201).json()["status"]["userInfo"].clone()
@@ -136,14 +154,14 @@ fn http(authority: &Authority) -> reqwest::Client {
 
 /// The webhook's configuration, as `deploy/kubernetes/webhook.kubeconfig` has it; JSON is YAML too.
 fn kubeconfig(broker: &Broker, version: &str, credential: &Credential) -> Value {
-    let mut cluster = json!({"server": format!("{}/apis/authentication.k8s.io/{version}/tokenreviews", broker.issuer())});
     let user = match credential {
         Credential::Bearer => json!({"token": REVIEWER_TOKEN}),
-        Credential::Certificate(files) => {
-            cluster["certificate-authority"] = json!(broker.folder().join("ca.crt"));
-            json!({"client-certificate": files.certificate, "client-key": files.key})
-        }
+        Credential::Certificate(files) => json!({"client-certificate": files.certificate, "client-key": files.key}),
     };
+    let cluster = json!({
+        "server": format!("{}/apis/authentication.k8s.io/{version}/tokenreviews", broker.issuer()),
+        "certificate-authority": broker.folder().join("ca.crt"),
+    });
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "denizen",
         "clusters": [{"name": "denizen", "cluster": cluster}],

@@ -1,4 +1,5 @@
 //! The `ldap` connector against a real slapd, and against servers that cheat.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "ldap/attacks.rs"]
 mod attacks;
@@ -15,10 +16,10 @@ use connectors::{
     config::{Context, Upstream},
 };
 use denizen_tests::{
-    directory_conformance::{Fixture, conforms, subjects, tenant},
+    directory_conformance::{Fixture, conforms, groups as groups_of, subjects, tenant},
     slapd::{
         Slapd,
-        content::{ACME, GLOBEX, PASSWORD, PEOPLE, READER, READER_PASSWORD, uuid},
+        content::{ACME, ACME_JANE_PASSWORD, GLOBEX, PASSWORD, PEOPLE, READER, READER_PASSWORD, uuid},
     },
 };
 use serde_json::{Value, json};
@@ -118,7 +119,11 @@ async fn the_tenant_may_stand_in_a_filter_or_a_base() {
         config["userSearch"]["tenantFilter"] = "(ou={tenant})".into();
         config["groups"]["tenantFilter"] = "(ou:dn:={tenant})".into();
     });
-    conforms(&Corp::build(&by_filter, None, false, ("acme", "globex")).unwrap().fixture()).await;
+    let corp = Corp::build(&by_filter, None, false, ("acme", "globex")).unwrap();
+    conforms(&corp.fixture()).await;
+    // t55: `admins` of globex lists her too.
+    let jane = corp.fixture().sign_in(Some(&corp.acme), "jane", ACME_JANE_PASSWORD).await.unwrap();
+    assert_eq!(groups_of(&jane), ["inner", "staff"]);
 
     let by_base = configured(&slapd, |config| {
         config["userSearch"]["tenantBase"] = format!("ou={{tenant}},{PEOPLE}").into();
@@ -129,6 +134,8 @@ async fn the_tenant_may_stand_in_a_filter_or_a_base() {
     assert_eq!(fixture.named(&corp.acme, "jane").await.unwrap().as_str(), uuid(1));
     assert_eq!(fixture.named(&corp.globex, "jane").await.unwrap().as_str(), uuid(2));
     assert_eq!(fixture.named(&corp.acme, "greta").await, None);
+    let jane = fixture.sign_in(Some(&corp.acme), "jane", ACME_JANE_PASSWORD).await.unwrap();
+    assert_eq!(groups_of(&jane), ["inner", "staff"]);
 
     // A tenant that the directory has no place for has nobody, and one that means something in a DN is a name.
     for name in ["initech", "acme,ou=people", "acme+ou=globex", "*", "people,dc=denizen"] {
@@ -151,7 +158,7 @@ async fn a_fixed_tenant_needs_no_filter() {
     let acme_only = configured(&slapd, |config| config["userSearch"]["base"] = format!("ou=acme,{PEOPLE}").into());
     let corp = Corp::build(&acme_only, None, true, ("acme", "globex")).unwrap();
     assert!(corp.finds_joe().await.unwrap());
-    let jane = corp.sign_in(None, "jane", "jane-of-acme").await.unwrap().unwrap();
+    let jane = corp.sign_in(None, "jane", ACME_JANE_PASSWORD).await.unwrap().unwrap();
     assert_eq!(jane.subject.as_str(), uuid(1));
 }
 
@@ -163,7 +170,7 @@ async fn t10_no_tenant_or_two_is_no_tenant() {
     for (name, values) in [("nils", 0), ("zoe", 2)] {
         let user = corp.sign_in(None, name, PASSWORD).await.unwrap().expect("the password is right");
         assert_eq!(corp.mapping.evaluate(&user).unwrap().tenant.len(), values, "{name}");
-        assert!(denizen_tests::directory_conformance::groups(&user).is_empty(), "no group is known to be of their tenant");
+        assert!(groups_of(&user).is_empty(), "no group is known to be of their tenant");
     }
     assert!(corp.fixture().search(&corp.acme, "nils", 10).await.users.is_empty());
     assert_eq!(corp.sign_in(Some(&corp.acme), "nils", PASSWORD).await.unwrap(), None);
