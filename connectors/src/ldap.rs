@@ -155,7 +155,7 @@ impl LdapDirectory {
         let has_it = |entry: &Entry| {
             attributes.iter().flat_map(|a| entry.values(a.as_str())).any(|v| std::str::from_utf8(v).is_ok_and(|v| folded(v) == name))
         };
-        Ok(entry.filter(|e| has_it(e) || true))
+        Ok(entry.filter(has_it))
     }
 
     /// The user with their groups. Where no tenant was asked for, it is the one of the user's own entry.

@@ -8,7 +8,7 @@ use axum::{
 use super::{
     browser::sign_in_gone,
     failure::Failure,
-    pages::{ErrorPage, POLICY, render},
+    pages::{ErrorPage, Link, POLICY, render},
 };
 use crate::{login::AttemptError, login::SessionError};
 
@@ -30,7 +30,9 @@ impl From<Failure> for Instead {
             _ => ("This can not be used", "Go back to the application and sign in from there."),
         };
         let what = format!("What was asked for can not be given: {}.", failure.description);
-        let page = ErrorPage { title: title.to_owned(), what, todo: todo.to_owned(), next: None, reference: None };
+        let account = Link { name: "My account".to_owned(), href: "/account".to_owned() };
+        let next = (failure.status == StatusCode::NOT_FOUND).then_some(account);
+        let page = ErrorPage { title: title.to_owned(), what, todo: todo.to_owned(), next, reference: None };
         Self::page(failure.status, &page, POLICY)
     }
 }

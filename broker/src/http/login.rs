@@ -14,7 +14,7 @@ use url::Url;
 
 use super::{
     authorize::{answer_with_code, see_other},
-    browser::{browser, known_cookie, set_known_cookie, sign_in},
+    browser::{browser, known_cookie, set_known_cookie, sign_in, signed_in},
     caller::Peer,
     instead::{Instead, shown},
     pages::{Choose, ErrorPage, Link, POLICY, Password, PasswordError, render, sign_in_policy},
@@ -112,7 +112,8 @@ async fn try_password(
         return Err(Instead::page(StatusCode::FORBIDDEN, &not_for_you(), POLICY));
     }
     app.attempts.consume(&id, now).await?;
-    let signed_in = app.sessions.begin(&identity, mapped, now).await.map_err(AttemptError::Store)?;
+    let before = signed_in(session).await?;
+    let signed_in = app.sessions.begin(&identity, mapped, before.as_ref(), now).await.map_err(AttemptError::Store)?;
     sign_in(session, signed_in.clone(), app).await?;
     Metrics::ended(&app.metrics.sign_ins, "ok");
     tracing::info!(

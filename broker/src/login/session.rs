@@ -120,11 +120,29 @@ impl Sessions {
         Self { store, entropy, admission, lifetime }
     }
 
-    /// Begins a session for someone who has just been admitted.
+    /// Begins a session for someone who has just been admitted. In a browser that the same person is signed in on, that
+    /// session goes on, with a new time of authentication; someone else's ends.
     ///
     /// # Errors
     /// When the store could not tell.
-    pub async fn begin(&self, identity: &Identity, mapped: MappedUser, now: OffsetDateTime) -> Result<SignedIn, StoreError> {
+    pub async fn begin(
+        &self,
+        identity: &Identity,
+        mapped: MappedUser,
+        before: Option<&SignedIn>,
+        now: OffsetDateTime,
+    ) -> Result<SignedIn, StoreError> {
+        let mut sid = random_uuid(&*self.entropy);
+        if let Some(before) = before {
+            match self.load(before, now).await {
+                Ok(session) if session.opaque_id == identity.id().opaque_id() && &before.tenant == identity.id().tenant_id() => {
+                    sid = before.sid
+                }
+                Ok(_) => drop(self.end(before, now).await?),
+                Err(SessionError::Store(error)) => return Err(error),
+                Err(_) => {}
+            }
+        }
         let session = Session {
             connector: identity.connector().clone(),
             auth_time: now.unix_timestamp(),
@@ -134,7 +152,7 @@ impl Sessions {
             csrf: random_text(&*self.entropy),
             user: mapped.into(),
         };
-        let signed_in = SignedIn { tenant: identity.id().tenant_id().clone(), sid: random_uuid(&*self.entropy) };
+        let signed_in = SignedIn { tenant: identity.id().tenant_id().clone(), sid };
         let (key, value, until) = record(&signed_in.tenant, signed_in.sid, &session);
         self.store.commit(Batch::new().put(key, value, until), now).await?;
         Ok(signed_in)
