@@ -40,8 +40,7 @@ pub struct Limits {
 }
 
 /// The bounds in force.
-pub const LIMITS: Limits =
-    Limits { source: 1024, depth: 32, nodes: 400, elements: 64, nested_loops: 2, pattern: 128, work: 2_000_000 };
+pub const LIMITS: Limits = Limits { source: 1024, depth: 32, nodes: 400, elements: 64, nested_loops: 2, pattern: 128, work: 2_000_000 };
 
 /// Why an expression is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -100,20 +100,19 @@ impl Identity {
         if !policy.tenant_rule.admits(&tenant.id) || tenant.connectors.as_ref().is_some_and(|list| !list.contains(&policy.connector)) {
             return Err(not_allowed());
         }
-        if tenant.id.is_system() && policy.operated_by != OperatedBy::Operator {
+        // Whoever may speak for all tenants, or yield the operators' own, must be an operator's.
+        let operators_only = tenant.id.is_system() || policy.tenant_rule == TenantRule::Mapped(None);
+        if operators_only && policy.operated_by != OperatedBy::Operator {
             return Err(not_allowed());
         }
         check_username(&user.username)?;
         let id = match policy.ids {
-            IdScheme::Derived => UserId::derived(
-                policy.issuer.clone(),
-                UserKind::Primary,
-                &tenant.id,
-                policy.connector.as_str(),
-                user.subject.as_str(),
-            ),
+            IdScheme::Derived => {
+                UserId::derived(policy.issuer.clone(), UserKind::Primary, &tenant.id, policy.connector.as_str(), user.subject.as_str())
+            }
             IdScheme::Verbatim if policy.operated_by == OperatedBy::Operator => {
-                let uuid = Uuid::try_parse(user.subject.as_str()).map_err(|_| Rejection::SubjectNotUuid)?;
+                // All zeros is what a directory says that has no id to say.
+                let uuid = Uuid::try_parse(user.subject.as_str()).ok().filter(|uuid| !uuid.is_nil()).ok_or(Rejection::SubjectNotUuid)?;
                 UserId::verbatim(policy.issuer.clone(), UserKind::Primary, tenant.id.clone(), uuid)
             }
             IdScheme::Verbatim => return Err(not_allowed()),
@@ -187,7 +186,9 @@ impl Identity {
 /// A username downstream: OpenCloud splits at `:` and takes what looks like a UUID for an id; Kubernetes reserves
 /// `system:`; Arktos takes what is before the first `:` for the tenant.
 fn check_username(name: &str) -> Result<(), Rejection> {
-    let reason = name_reason(name).or_else(|| Uuid::try_parse(name).is_ok().then_some("it looks like a UUID"));
+    let reason = name_reason(name)
+        .or_else(|| (name.trim() != name).then_some("it begins or ends with a blank"))
+        .or_else(|| Uuid::try_parse(name).is_ok().then_some("it looks like a UUID"));
     reason.map_or(Ok(()), |reason| Err(Rejection::Name { what: "username", reason }))
 }
 
@@ -204,3 +205,6 @@ fn name_reason(name: &str) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

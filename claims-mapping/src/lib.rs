@@ -18,7 +18,10 @@ pub use explain::{Explanation, Step};
 pub use expression::{ExpressionFault, LIMITS, Limits};
 pub use id::{ConnectorId, IdError, Subject, TenantId, TenantLabel, UserId, UserKind};
 pub use identity::{ConnectorPolicy, IdScheme, Identity, OperatedBy, TenantRule};
-pub use mapping::{ClaimMappings, ClaimOrExpression, ExtraMapping, MappedUser, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression, ValidationRule};
+pub use mapping::{
+    ClaimMappings, ClaimOrExpression, ExtraMapping, MappedUser, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression,
+    ValidationRule,
+};
 pub use rejection::Rejection;
 pub use scope::TenantScope;
 pub use tenant::Tenant;

@@ -235,3 +235,6 @@ struct ExpressionRule {
     expression: Expression,
     message: String,
 }
+
+#[cfg(test)]
+mod tests;

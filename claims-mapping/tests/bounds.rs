@@ -4,15 +4,13 @@
 mod adversary;
 
 use adversary::{compile, drawn, fits, fixed, user};
-use claims_mapping::{Claims, ClaimMappings, LIMITS, MappingConfig, Mapping, PrefixedClaimOrExpression, Rejection, ValidationRule};
+use claims_mapping::{ClaimMappings, Claims, LIMITS, Mapping, MappingConfig, PrefixedClaimOrExpression, Rejection, ValidationRule};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// Runs on a thread with an eighth of the stack that tokio gives its workers.
 fn on_small_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, work).unwrap().join().unwrap()
-    })
+    std::thread::scope(|scope| std::thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, work).unwrap().join().unwrap())
 }
 
 fn spent(outcome: &Result<claims_mapping::MappedUser, Rejection>) -> bool {
@@ -73,9 +71,10 @@ fn the_deepest_admitted_expressions_fit_a_small_stack() {
 /// The parser is what overflows first: none of these may, and most are refused.
 #[test]
 fn hostile_sources_are_refused_without_a_crash() {
-    for part in
-        ["(", "[", "{", "!", "-", "a.", "a?", "a[", "f(", "1+", "a||", "a&&b||", "a?b:", "{'a':", "[[", ")", "\"", "'", "`", "\u{0}", "é", "a.?", "[?", "has(", "x.map(y,"]
-    {
+    for part in [
+        "(", "[", "{", "!", "-", "a.", "a?", "a[", "f(", "1+", "a||", "a&&b||", "a?b:", "{'a':", "[[", ")", "\"", "'", "`", "\u{0}", "é",
+        "a.?", "[?", "has(", "x.map(y,",
+    ] {
         for ending in ["", "1", "a"] {
             let source = format!("{}{ending}", part.repeat(1020 / part.len()));
             assert!(compile(&source).is_err(), "{part}");
@@ -91,7 +90,11 @@ fn all_expressions_of_a_mapping_share_the_work() {
         let claim_validation_rules =
             (0..count).map(|n| ValidationRule { expression: format!("{one} || {n} == -1"), ..Default::default() }).collect();
         let username = PrefixedClaimOrExpression { claim: "s".to_owned(), ..Default::default() };
-        let config = MappingConfig { claim_validation_rules, claim_mappings: ClaimMappings { username, ..Default::default() }, ..Default::default() };
+        let config = MappingConfig {
+            claim_validation_rules,
+            claim_mappings: ClaimMappings { username, ..Default::default() },
+            ..Default::default()
+        };
         Mapping::compile(&config).unwrap()
     };
     let user = user(Claims::new(json!({"s": "ada", "l": vec![1; 1_000]})).unwrap());

@@ -69,7 +69,11 @@ impl Case {
         let mapping = compiled.map_err(|faults| format!("the configuration was refused: {faults}"))?;
         let payload = self.payload().ok_or("the case has neither `claims` nor a token to read")?;
         if self.want_skip {
-            return if self.other_issuer(&payload) { Ok(Outcome::NotMapping("issuer")) } else { Err("nothing says that it is not ours".to_owned()) };
+            return if self.other_issuer(&payload) {
+                Ok(Outcome::NotMapping("issuer"))
+            } else {
+                Err("nothing says that it is not ours".to_owned())
+            };
         }
         let fault = self.token_fault(&payload);
         let outcome = evaluate(&mapping, payload);
@@ -116,7 +120,11 @@ impl Case {
     fn issuer_fault(&self) -> Option<&'static str> {
         let bad_url = |text: &str| {
             !Url::parse(text).is_ok_and(|url| {
-                url.scheme() == "https" && url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none()
+                url.scheme() == "https"
+                    && url.username().is_empty()
+                    && url.password().is_none()
+                    && url.query().is_none()
+                    && url.fragment().is_none()
             })
         };
         let audiences: Vec<_> = self.jwt["issuer"]["audiences"].as_array().cloned().unwrap_or_default();
@@ -150,7 +158,9 @@ impl Case {
             Some("issuer")
         } else if !given.iter().any(|audience| wanted.contains(audience)) {
             Some("audience")
-        } else if payload["exp"].as_f64().is_none_or(|exp| exp < self.now as f64) || payload["nbf"].as_f64().is_some_and(|nbf| nbf > self.now as f64) {
+        } else if payload["exp"].as_f64().is_none_or(|exp| exp < self.now as f64)
+            || payload["nbf"].as_f64().is_some_and(|nbf| nbf > self.now as f64)
+        {
             Some("time")
         } else {
             self.token.as_deref().and_then(|token| self.signature_fault(token))

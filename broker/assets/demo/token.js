@@ -48,6 +48,7 @@ export const MEANINGS = {
   nbf: "From when it holds.",
   jti: "Its own number, so that it can be revoked.",
   sid: "The session that it came from.",
+  grant_id: "The grant that it came from: revoking that ends all of its tokens.",
   auth_time: "When the password was typed.",
   client_id: "The application that it was given to: this page.",
   scope: "What the application may do with it.",

@@ -57,8 +57,27 @@ impl Names {
 /// `__underscores__`, and `__in__`-like ones for reserved words. A claim that is really called `a__dot__b` is `claims["a__dot__b"]`.
 pub(super) fn unescaped(name: &str) -> String {
     const RESERVED: [&str; 21] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-        "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
     if let Some(word) = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
@@ -312,7 +331,9 @@ fn evident(tree: &IdedExpr) -> Option<Kind> {
         Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::ADD, [left, right]) => evident(left).or_else(|| evident(right)),
             (operators::CONDITIONAL, [_, left, right]) => evident(left).or_else(|| evident(right)),
-            (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO | operators::NEGATE, _) => Some(Kind::Number),
+            (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO | operators::NEGATE, _) => {
+                Some(Kind::Number)
+            }
             (name, _) if gives_bool(name) => Some(Kind::Bool),
             ("int" | "double" | "size", _) => Some(Kind::Number),
             ("string" | "join" | "lowerAscii" | "upperAscii" | "trim" | "replace" | "substring", _) => Some(Kind::String),

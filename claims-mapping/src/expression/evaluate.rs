@@ -21,7 +21,8 @@ impl<'v> Scope<'v> {
     /// `claims`, as far as `names` says that anyone asks for them.
     pub(crate) fn of_claims(claims: &'v Claims, names: Option<&Names>, patterns: &Arc<[Pattern]>) -> Self {
         let wanted = |name: &str| names.is_some_and(|names| names.whole || names.fields.contains(name));
-        let entries = claims.as_map().iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.as_str(), values::from_json(value)));
+        let entries =
+            claims.as_map().iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.as_str(), values::from_json(value)));
         Self::of(Root::Claims, values::from_entries(entries), Budget::full(), patterns)
     }
 

@@ -228,10 +228,7 @@ fn list<'a, 'v>(value: &'a (dyn Val + 'v)) -> Result<&'a [Box<dyn Val + 'v>], Ex
     value.downcast_ref::<CelList>().map(CelList::inner).ok_or_else(|| wrong(value, "list"))
 }
 
-fn two_lists<'b, 'v>(
-    call: &Call<'b, 'v>,
-    answer: impl Fn(&dyn Val, &dyn Val) -> Result<bool, ExecutionError>,
-) -> Given<'b, 'v> {
+fn two_lists<'b, 'v>(call: &Call<'b, 'v>, answer: impl Fn(&dyn Val, &dyn Val) -> Result<bool, ExecutionError>) -> Given<'b, 'v> {
     let (a, b) = (argument(call, 0)?, argument(call, 1)?);
     Ok(CowVal::owned(CelBool::from(answer(a, b)?)))
 }
@@ -273,7 +270,8 @@ fn is_in<'b, 'v>(call: &Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
 /// Whether `items`, which weigh `weight`, have this one. `cel` copies whatever it compares with a number and is none: that is not
 /// done for a plain item, and paid for, once for each of `items`, where the item itself holds others.
 fn has_item(items: &[Box<dyn Val + '_>], weight: i64, item: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
-    let plain = item.downcast_ref::<CelList>().is_none() && item.downcast_ref::<CelMap>().is_none() && item.downcast_ref::<CelOptional>().is_none();
+    let plain =
+        item.downcast_ref::<CelList>().is_none() && item.downcast_ref::<CelMap>().is_none() && item.downcast_ref::<CelOptional>().is_none();
     budget.pay(weight)?;
     budget.pay_for(item, if plain { 1 } else { length(items.len()) })?;
     let number = is_number(item);

@@ -85,7 +85,7 @@ mod tests {
     fn large_patterns_are_refused_and_larger_ones_cost_more() {
         let price = |pattern: &str| Pattern::compile(pattern).map(|pattern| pattern.price);
         assert!(price("^[a-z]+$").unwrap() < price("(a.{20}){5}b").unwrap());
-        for bad in ["(", "(a{1000}){1000}", "[", "(?P<x", "a**", &"a".repeat(LIMITS.pattern + 1), &"(".repeat(100)] {
+        for bad in ["(", "(a{1000}){1000}", "[", "(?P<x", "*a", &"a".repeat(LIMITS.pattern + 1), &"(".repeat(100)] {
             assert!(Pattern::compile(bad).is_err(), "{bad}");
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ClaimOrExpression, ClaimRule, ExpressionRule, ExtraMapping, ExtraRule, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression, Rule,
-    Source, ValidationRule,
+    ClaimOrExpression, ClaimRule, ExpressionRule, ExtraMapping, ExtraRule, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression,
+    Rule, Source, ValidationRule,
 };
 use crate::expression::{Expression, Kind, Names, Patterns, Root, on_deep_stack};
 

@@ -170,9 +170,7 @@ impl<'r> Run<'r> {
     fn tenant(&self, rule: &Rule) -> Result<Vec<String>, Rejection> {
         let mut texts = match &rule.source {
             Source::Claim { name, .. } => self.claim_texts(name)?.into_iter().map(ToOwned::to_owned).collect(),
-            Source::Expression(expression) => {
-                self.value(&rule.place, expression)?.as_texts().ok_or_else(|| wrong(&rule.place, TEXTS))?
-            }
+            Source::Expression(expression) => self.value(&rule.place, expression)?.as_texts().ok_or_else(|| wrong(&rule.place, TEXTS))?,
         };
         if texts.iter().all(String::is_empty) {
             texts.clear();
@@ -248,9 +246,9 @@ impl<'r> Run<'r> {
     fn claim_rules(&self, watch: &mut impl Watch) -> Result<(), Rejection> {
         for rule in &self.mapping.claim_rules {
             let ClaimRule::Required { place, claim, value } = rule else { continue };
-            let outcome = self.required_text(claim).and_then(|text| {
-                if text == value { Ok(true) } else { Err(Rejection::RequiredValue(claim.clone())) }
-            });
+            let outcome = self
+                .required_text(claim)
+                .and_then(|text| if text == value { Ok(true) } else { Err(Rejection::RequiredValue(claim.clone())) });
             watch.step(|| Step {
                 place: place.clone(),
                 rule: format!("claim `{claim}` is `{value}`"),
@@ -283,7 +281,12 @@ fn value(scope: &Scope<'_>, place: &str, expression: &Expression) -> Result<Wort
 }
 
 /// A rule must be true.
-fn hold(scope: &Scope<'_>, rule: &ExpressionRule, watch: &mut impl Watch, saw: impl FnOnce() -> Map<String, Value>) -> Result<(), Rejection> {
+fn hold(
+    scope: &Scope<'_>,
+    rule: &ExpressionRule,
+    watch: &mut impl Watch,
+    saw: impl FnOnce() -> Map<String, Value>,
+) -> Result<(), Rejection> {
     let outcome = value(scope, &rule.place, &rule.expression)
         .and_then(|value| value.as_bool().ok_or_else(|| wrong(&rule.place, "true or false")))
         .and_then(|truth| if truth { Ok(()) } else { Err(refusal(rule)) });

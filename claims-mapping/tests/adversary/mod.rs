@@ -1,6 +1,8 @@
 //! Expressions and claims made to cost as much as they can: read by the tests of the bounds and by `examples/worst_expression.rs`.
 
-use claims_mapping::{Claims, ExtraMapping, LIMITS, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression, Subject, UpstreamUser};
+use claims_mapping::{
+    Claims, ExtraMapping, LIMITS, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression, Subject, UpstreamUser,
+};
 use serde_json::{Value, json};
 
 /// Claims of nearly [`Claims::MAX_BYTES`], each under the names that the expressions use: `l` a list, `s` a text, `m` a map.
@@ -199,7 +201,10 @@ impl Dice {
             7 => format!("({a})[{b}]"),
             8 => format!("({a})[?{b}].orValue({b})"),
             9 => format!("sets.{}({a}, {b})", self.of(&["contains", "equivalent", "intersects"])),
-            10 => format!("({a}).{}", self.of(&["split('')", "lowerAscii()", "size()", "join('ab')", "trim()", "substring(1)", "matches('(a|b)*c')"])),
+            10 => format!(
+                "({a}).{}",
+                self.of(&["split('')", "lowerAscii()", "size()", "join('ab')", "trim()", "substring(1)", "matches('(a|b)*c')"])
+            ),
             11 => format!("({a}).replace('', {b})"),
             _ if loops < 2 => {
                 let body = self.expression(depth - 1, loops + 1);

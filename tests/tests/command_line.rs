@@ -1,0 +1,210 @@
+//! The command line and the files of `deploy/`: what is good loads, and what is wrong is said, all of it, with its place.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use denizen_tests::{
+    Authority, Configuration,
+    broker::{Said, command, program},
+    configuration::hash,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+fn check(path: &Path) -> Said {
+    command(&["config", "check", "--config", path.to_str().unwrap()])
+}
+
+fn check_text(text: &str) -> Said {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("denizen.yaml");
+    fs::write(&path, text).unwrap();
+    check(&path)
+}
+
+fn everything(said: &Said) -> String {
+    format!("{}{}", said.out, said.err)
+}
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
+}
+
+/// A copy of a configuration, with every file that it names under `/etc` or `/var` made in a folder of the test's.
+fn staged(path: &Path, folder: &Path) -> PathBuf {
+    let authority = Authority::new("examples");
+    let files = authority.server(folder, "tls", &["id.example.com"]);
+    let text = fs::read_to_string(path).unwrap();
+    let mut staged = String::new();
+    for line in text.lines() {
+        let Some(at) = line.find("/etc/").or_else(|| line.find("/var/")) else {
+            staged.push_str(&format!("{line}\n"));
+            continue;
+        };
+        let (before, rest) = line.split_at(at);
+        let end = rest.find([' ', ',', '"', '}', ']']).unwrap_or(rest.len());
+        let (file, after) = rest.split_at(end);
+        let name = folder.join(file.rsplit('/').next().unwrap());
+        match name.extension().and_then(|e| e.to_str()) {
+            Some("crt") if file.ends_with("tls.crt") => assert_eq!(name, files.certificate),
+            Some("crt") => _ = authority.write(&name),
+            Some("key" | "redb") => {}
+            _ => fs::write(&name, "a-secret-in-a-file\n").unwrap(),
+        }
+        staged.push_str(&format!("{before}{}{after}\n", name.display()));
+    }
+    let copy = folder.join("staged.yaml");
+    fs::write(&copy, staged).unwrap();
+    copy
+}
+
+#[test]
+fn every_example_configuration_loads() {
+    let mut count = 0;
+    for folder in fs::read_dir(deploy()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        for file in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.extension().is_some_and(|e| e == "yaml") && fs::read_to_string(&file).unwrap().contains("\nissuer:") {
+                let scratch = TempDir::new().unwrap();
+                let said = check(&staged(&file, scratch.path()));
+                assert_eq!(said.code, Some(0), "{}: {}", file.display(), everything(&said));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0, "there is an example");
+}
+
+#[test]
+fn the_systemd_unit_starts_what_there_is() {
+    let unit = fs::read_to_string(deploy().join("systemd/denizen.service")).unwrap();
+    for key in ["ExecStartPre", "ExecStart"] {
+        let line = unit.lines().find_map(|line| line.strip_prefix(&format!("{key}="))).unwrap();
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("/usr/local/bin/denizen"));
+        // With `--help` at its end the command line is read, and nothing is started.
+        let output = program().args(words).arg("--help").output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    if let Ok(output) = std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(deploy().join("systemd/denizen.service")).output() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        for line in said.lines().filter(|line| line.contains("denizen.service")) {
+            assert!(line.contains("not executable") || line.contains("No such file"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_good_configuration_passes_the_check() {
+    let folder = TempDir::new().unwrap();
+    let said = check_text(&Configuration::default().text("http://127.0.0.1:5556", 5556, 5558, folder.path()));
+    assert_eq!(said.code, Some(0), "{}", everything(&said));
+}
+
+#[test]
+fn every_fault_is_said_at_once_with_its_place_and_no_secret() {
+    let text = r#"issuer: http://id.example
+listn: {}
+tenants:
+  - { id: "a/b" }
+  - { id: globex, label: kubeadm }
+  - { id: GLOBEX }
+connectors:
+  - id: people
+    type: file
+    tenants: [globex, nobody]
+    users:
+      - { id: "1", tenant: globex, username: jane, password: "plain-text-password" }
+  - id: people
+    type: carrier-pigeon
+clients:
+  - { id: web, redirectUris: ["http://127.0.0.1/cb#f"], secret: "a-secret-of-a-client", audiences: 7 }
+lifetimes: { codeSeconds: soon }
+"#;
+    let said = check_text(text);
+    assert_eq!(said.code, Some(1));
+    let all = everything(&said);
+    for place in [":1:", ":2:", ":4:", ":5:", ":14:", ":16:", ":17:"] {
+        assert!(all.contains(&format!("denizen.yaml{place}")), "nothing is said of line {place}\n{all}");
+    }
+    for secret in ["plain-text-password", "a-secret-of-a-client"] {
+        assert!(!all.contains(secret), "{all}");
+    }
+}
+
+#[test]
+fn what_is_no_configuration_is_refused_in_words() {
+    for text in ["", "issuer", "[]", "{", "issuer: http://127.0.0.1:1\nissuer: http://127.0.0.1:2\n", "\t:", "a: &x [*x]", "issuer: ${NOT_SET_ANYWHERE}"] {
+        let said = check_text(text);
+        assert_eq!(said.code, Some(1), "{text:?} is taken: {}", everything(&said));
+        assert!(!everything(&said).trim().is_empty() && !everything(&said).contains("panicked"), "{text:?}");
+    }
+    let absent = command(&["config", "check", "--config", "/nowhere/denizen.yaml"]);
+    assert_eq!(absent.code, Some(1));
+    assert!(everything(&absent).contains("/nowhere/denizen.yaml"));
+    assert_eq!(command(&["config", "check"]).code, Some(2));
+}
+
+#[test]
+fn a_wrong_configuration_is_not_served() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("denizen.yaml");
+    let text = Configuration::default().with("/surplus", 1).text("http://127.0.0.1:1", 1, 2, folder.path());
+    fs::write(&path, text).unwrap();
+    let said = command(&["serve", "--config", path.to_str().unwrap()]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("surplus"), "{}", said.err);
+}
+
+#[test]
+fn the_schema_is_one_for_editors() {
+    let schema = command(&["config", "schema"]).json();
+    assert!(schema["$schema"].is_string());
+    for key in ["issuer", "tenants", "connectors", "clients", "reviewers", "lifetimes"] {
+        assert!(schema["properties"].get(key).is_some(), "{key} is missing");
+    }
+    assert_eq!(schema["additionalProperties"], json!(false));
+}
+
+#[test]
+fn the_demo_walks_by_itself() {
+    let said = command(&["demo", "--once"]);
+    assert_eq!(said.code, Some(0), "{}", everything(&said));
+    for shown in ["acme", "globex", "acme:", "authenticated"] {
+        assert!(said.out.contains(shown), "{shown} is not shown:\n{}", said.out);
+    }
+}
+
+#[test]
+fn claims_are_explained() {
+    let folder = TempDir::new().unwrap();
+    let (path, claims) = (folder.path().join("denizen.yaml"), folder.path().join("claims.json"));
+    fs::write(&path, Configuration::default().text("http://127.0.0.1:1", 1, 2, folder.path())).unwrap();
+    let explain = |value: serde_json::Value| {
+        fs::write(&claims, value.to_string()).unwrap();
+        let (path, claims) = (path.to_str().unwrap(), claims.to_str().unwrap());
+        command(&["claims", "explain", "--config", path, "--connector", "people", "--claims", claims])
+    };
+    let good = explain(json!({"id": "a1", "username": "jane", "tenant": "acme", "groups": ["staff"]}));
+    assert_eq!(good.code, Some(0), "{}", everything(&good));
+    assert!(good.out.contains("jane") && good.out.contains("acme"), "{}", good.out);
+    let none = explain(json!({"id": "a1", "username": "jane"}));
+    assert_eq!(none.code, Some(1), "without a tenant there is no identity: {}", none.out);
+}
+
+#[test]
+fn a_hashed_password_is_one_that_the_file_connector_takes() {
+    use std::{io::Write as _, process::Stdio};
+    let mut child = program().args(["users", "hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"correct horse\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.trim().starts_with("$argon2id$"), "{text}");
+    let mut configuration = Configuration::default();
+    configuration.set("/connectors/0/users/0/password", text.trim());
+    let folder = TempDir::new().unwrap();
+    assert_eq!(check_text(&configuration.text("http://127.0.0.1:1", 1, 2, folder.path())).code, Some(0));
+    configuration.set("/connectors/0/users/0/password", hash("x").replace("$argon2id$", "$argon2x$"));
+    assert_eq!(check_text(&configuration.text("http://127.0.0.1:1", 1, 2, folder.path())).code, Some(1));
+}
