@@ -15,6 +15,7 @@ pub(crate) mod login;
 pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
+pub(crate) mod password;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;
@@ -38,7 +39,7 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
         .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize))
         .route("/login", get(login::choose))
-        .route("/login/{connector}", get(login::form).post(login::submit))
+        .route("/login/{connector}", get(login::form).post(password::submit))
         .route("/account", get(account::show).post(account::sign_out))
         .layer(layers::browser_sessions(app));
     let scripts = Router::new()

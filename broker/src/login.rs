@@ -9,11 +9,30 @@ mod guessing;
 mod password;
 mod session;
 
+use claims_mapping::{Identity, MappedUser};
+use time::OffsetDateTime;
+
 pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest};
 pub use browser::BrowserStore;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use password::{PasswordSignIn, SignInError, Typed};
 pub use session::{Session, SessionError, Sessions, SignedIn};
+
+/// Someone who was proven and admitted goes in: the attempt is used up, and a session stands. Of two that finish one attempt
+/// at once, one goes in.
+///
+/// # Errors
+/// [`AttemptError::Gone`] where the attempt was used already; else when the store could not tell.
+pub async fn enter(
+    (attempts, attempt): (&Attempts, &str),
+    sessions: &Sessions,
+    (identity, mapped): (&Identity, MappedUser),
+    before: Option<&SignedIn>,
+    now: OffsetDateTime,
+) -> Result<SignedIn, AttemptError> {
+    attempts.consume(attempt, now).await?;
+    Ok(sessions.begin(identity, mapped, before, now).await?)
+}
 
 /// Where a session stands in the store.
 pub(crate) fn session_key(signed_in: &SignedIn) -> crate::store::Key {
