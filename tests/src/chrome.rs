@@ -2,7 +2,11 @@
 
 use std::{process::Command, time::Duration};
 
-use fantoccini::{Client, ClientBuilder, Locator, key::Key};
+use fantoccini::{
+    Client, ClientBuilder, Locator,
+    actions::{InputSource as _, KeyAction, KeyActions},
+    key::Key,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -57,7 +61,7 @@ impl Chrome {
         if scripts == Scripts::Off {
             options["prefs"] = json!({"profile.managed_default_content_settings.javascript": 2});
         }
-        let Value::Object(capabilities) = json!({"goog:chromeOptions": options}) else { panic!("an object") };
+        let Value::Object(capabilities) = json!({"goog:chromeOptions": options, "timeouts": {"pageLoad": 30_000}}) else { panic!("an object") };
         let mut builder = ClientBuilder::rustls().expect("TLS can be set up");
         let client = builder.capabilities(capabilities).connect(&format!("http://127.0.0.1:{port}")).await;
         Self { client: client.unwrap_or_else(|error| panic!("no browser: {error}\n{}", driver.output())), _driver: driver, _profile: profile }
@@ -79,12 +83,15 @@ impl Chrome {
         self.client.find(Locator::Css("body")).await.unwrap().text().await.unwrap()
     }
 
-    /// Types into whatever has the focus, as a keyboard does.
+    /// Presses keys one after the other, as at a keyboard: whatever has the focus gets them.
     ///
     /// # Panics
-    /// When nothing has it.
+    /// When the browser does not take them.
     pub async fn type_keys(&self, keys: &str) {
-        self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
+        let pressed = keys.chars().fold(KeyActions::new("keyboard".to_owned()), |actions, value| {
+            actions.then(KeyAction::Down { value }).then(KeyAction::Up { value })
+        });
+        self.client.perform_actions(pressed).await.unwrap();
     }
 
     /// Presses a key.

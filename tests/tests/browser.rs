@@ -6,53 +6,51 @@ use denizen_tests::{
     chrome::{Chrome, Scripts},
     configuration::{hash_of, password_of},
     jwt, ports,
-    process::Process,
+    process::{PATIENCE, Process},
 };
 use fantoccini::{Locator, key::Key};
 use serde_json::json;
-use tokio::{io::AsyncReadExt as _, net::TcpListener};
+use tokio::{net::TcpListener, sync::mpsc};
 
-/// An application that takes whatever comes back, on a port of its own: the address that it was called at.
+/// An application that takes whatever comes back, on a port of its own.
 struct Application {
-    listener: TcpListener,
     port: u16,
+    called: mpsc::UnboundedReceiver<url::Url>,
 }
 
 impl Application {
     async fn start() -> Self {
         let port = ports::free();
-        Self { listener: TcpListener::bind(("127.0.0.1", port)).await.unwrap(), port }
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let (calls, called) = mpsc::unbounded_channel();
+        let answer = move |uri: http::Uri| {
+            let calls = calls.clone();
+            async move {
+                if uri.path() == "/cb" {
+                    calls.send(url::Url::parse(&format!("http://127.0.0.1:{port}{uri}")).unwrap()).unwrap();
+                }
+                axum::response::Html("<title>The application</title>You are back.")
+            }
+        };
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+        Self { port, called }
     }
 
     fn request(&self) -> Authorization {
         Authorization::new("web", &format!("http://127.0.0.1:{}/cb", self.port))
     }
 
-    /// The first request for the redirect URI, answered by a page.
-    async fn called(&self) -> url::Url {
-        loop {
-            let (mut stream, _) = self.listener.accept().await.unwrap();
-            let mut bytes = vec![0; 16_384];
-            let count = stream.read(&mut bytes).await.unwrap();
-            let head = String::from_utf8_lossy(&bytes[..count]).into_owned();
-            let page = "<title>The application</title>You are back.";
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}", page.len());
-            tokio::io::AsyncWriteExt::write_all(&mut stream, answer.as_bytes()).await.unwrap();
-            if let Some(path) = head.split(' ').nth(1).filter(|path| path.starts_with("/cb")) {
-                return url::Url::parse(&format!("http://127.0.0.1:{}{path}", self.port)).unwrap();
-            }
-        }
+    /// The code of the next call of the redirect URI.
+    async fn code(&mut self) -> String {
+        let called = tokio::time::timeout(PATIENCE, self.called.recv()).await.expect("the application is called").unwrap();
+        called.query_pairs().find(|(name, _)| name == "code").expect("a code came back").1.into_owned()
     }
-}
-
-fn code(called: &url::Url) -> String {
-    called.query_pairs().find(|(name, _)| name == "code").expect("a code came back").1.into_owned()
 }
 
 /// The whole way by keyboard: a wrong password first, then the right one, and back at the application with a code.
 async fn signs_in(scripts: Scripts) {
     let broker = Broker::start(Configuration::default()).await;
-    let application = Application::start().await;
+    let mut application = Application::start().await;
     let request = application.request().with("tenant", "acme");
     let chrome = Chrome::start(scripts).await;
     chrome.open(&format!("{}{}", broker.issuer(), request.path())).await;
@@ -75,20 +73,20 @@ async fn signs_in(scripts: Scripts) {
 
     chrome.type_keys(&password_of("acme", "jane")).await;
     chrome.press(Key::Enter).await;
-    let called = application.called().await;
+    let code = application.code().await;
     chrome.wait_for_text("You are back.").await;
-    let tokens = broker.service().exchange(&request, &code(&called)).await;
+    let tokens = broker.service().exchange(&request, &code).await;
     assert_eq!(jwt::claims(tokens.access())["tenant_id"], "acme");
 
     // Signed in: the second time no page is shown, and the account page knows who it is.
     chrome.open(&format!("{}{}", broker.issuer(), request.path())).await;
-    code(&application.called().await);
+    application.code().await;
     chrome.open(&format!("{}/account", broker.issuer())).await;
     let text = chrome.wait_for_text("Sign out").await;
     for shown in ["Jane Jones", "Acme Corporation", "jane@acme.example", "staff", "admins"] {
         assert!(text.contains(shown), "{shown} is missing in\n{text}");
     }
-    chrome.client.find(Locator::Css("form button")).await.unwrap().send_keys(&char::from(Key::Enter).to_string()).await.unwrap();
+    chrome.client.find(Locator::Css("form button")).await.unwrap().click().await.unwrap();
     chrome.wait_for_text("You are signed out").await;
     chrome.open(&format!("{}/account", broker.issuer())).await;
     chrome.wait_for_address(&format!("{}/login", broker.issuer())).await;
@@ -117,7 +115,7 @@ async fn a_person_chooses_a_way_to_sign_in() {
         }),
     );
     let broker = Broker::start(configuration).await;
-    let application = Application::start().await;
+    let mut application = Application::start().await;
     let chrome = Chrome::start(Scripts::On).await;
     let request = application.request();
     chrome.open(&format!("{}{}", broker.issuer(), request.path())).await;
@@ -141,7 +139,7 @@ async fn a_person_chooses_a_way_to_sign_in() {
     chrome.press(Key::Tab).await;
     chrome.type_keys(&password_of("globex", "ines")).await;
     chrome.press(Key::Enter).await;
-    let tokens = broker.service().exchange(&request, &code(&application.called().await)).await;
+    let tokens = broker.service().exchange(&request, &application.code().await).await;
     assert_eq!(jwt::claims(tokens.access())["connector"], "globex-own");
     chrome.open(&format!("{}/account", broker.issuer())).await;
     let text = chrome.wait_for_text("Sign out").await;
@@ -186,7 +184,7 @@ fn demo_says(log: &std::path::Path, text: &str) -> bool {
 async fn walk(port: u16) {
     let chrome = Chrome::start(Scripts::On).await;
     chrome.open(&format!("http://127.0.0.1:{port}/demo")).await;
-    chrome.wait_for_text("Sign in as jane of Globex").await;
+    chrome.wait_for_text("Jane Joyce").await;
     // `jane` of Acme: the page hands over the name, and the person types the password that it shows.
     chrome.client.find(Locator::Css("[data-hint='jane@acme']")).await.unwrap().click().await.unwrap();
     chrome.wait_for_text("The demo").await;

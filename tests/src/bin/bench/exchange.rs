@@ -49,7 +49,7 @@ async fn rounds(effort: &Effort, load: &Load<'_>, broker: &Broker, people: &[Per
     let bare: Arc<dyn Store> = Arc::new(Embedded::open(&file)?);
     let mut turns = Turns::default();
     // The first round, which is not counted, finds how many codes one takes.
-    let mut many = 12_000 * usize::try_from(load.seconds)?;
+    let mut many = 30_000 * usize::try_from(load.seconds)?;
     for round in 0..=effort.rounds {
         let keys = prepare(&bare, many, sizes.live).await?;
         let codes = codes(broker, people, many).await?;

@@ -86,14 +86,15 @@ impl Running {
         Ok((running, begun.elapsed().as_secs_f64() * 1e3))
     }
 
-    /// The answer to one request, which must be a success.
+    /// The answer to one request, which must be a success or lead elsewhere.
     fn ask(&self, request: &str) -> Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "{request:.60}: {answer:.200}");
+        let good = ["HTTP/1.1 200", "HTTP/1.1 303"].iter().any(|line| answer.starts_with(line));
+        ensure!(good, "{request:.60}: {answer:.200}");
         Ok(answer)
     }
 
