@@ -45,6 +45,8 @@ pub enum Kind {
     IdOwner,
     /// A key of our own for message authentication (system).
     MacKey,
+    /// What readiness writes, to know that it can (system).
+    Probe,
     /// A tenant that came into being because an operator's connector named it (system).
     CreatedTenant,
 }
@@ -64,6 +66,7 @@ impl Kind {
             Self::User => "user",
             Self::IdOwner => "id-owner",
             Self::MacKey => "mac-key",
+            Self::Probe => "probe",
             Self::CreatedTenant => "created-tenant",
         }
     }

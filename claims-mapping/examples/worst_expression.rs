@@ -54,6 +54,16 @@ fn main() {
         }
     }
     costs.sort_by_key(|cost| std::cmp::Reverse(cost.time));
+    // On a machine that does other things too, the slowest are those that were interrupted: they get more chances.
+    for cost in costs.iter_mut().take(200) {
+        let Ok(mapping) = compile(&cost.source) else { continue };
+        for _ in 0..10 {
+            let start = Instant::now();
+            let _ = mapping.evaluate(&all_claims[cost.claims].1);
+            cost.time = cost.time.min(start.elapsed());
+        }
+    }
+    costs.sort_by_key(|cost| std::cmp::Reverse(cost.time));
     println!("{admitted} expressions admitted, {} of the fixed ones refused when loaded, {} cases\n", refused.len(), costs.len());
     println!("slowest:");
     costs.iter().take(12).for_each(|cost| print(cost, all_claims[cost.claims].0));

@@ -8,9 +8,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use time::Duration;
+
 use crate::{
     App,
-    store::{Kind, Partition},
+    store::{Batch, Key, Kind},
 };
 
 /// The program runs.
@@ -18,13 +20,15 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The program can serve: its store answers. Upstreams are not asked: one that is down must not take the others' users away.
+/// The program can serve: its store takes a write. Upstreams are not asked: one that is down must not take the others' users away.
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Response {
-    match app.seams.store.list(&Partition::System, Kind::SigningKey, None, 1, app.seams.clock.now()).await {
+    let now = app.seams.clock.now();
+    let probe = Batch::new().put(Key::system(Kind::Probe, "readiness"), Vec::new(), Some(now + Duration::minutes(1)));
+    match app.seams.store.commit(probe, now).await {
         Ok(_) => "ready\n".into_response(),
         Err(error) => {
             tracing::error!(%error, "not ready");
-            (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n").into_response()
         }
     }
 }

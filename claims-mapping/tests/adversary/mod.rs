@@ -1,5 +1,7 @@
 //! Expressions and claims made to cost as much as they can: read by the tests of the bounds and by `examples/worst_expression.rs`.
 
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
 use claims_mapping::{
     Claims, ExtraMapping, LIMITS, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression, Subject, UpstreamUser,
 };
