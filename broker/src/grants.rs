@@ -7,18 +7,22 @@
 mod client;
 mod client_credentials;
 mod code;
+mod family;
 mod handle;
 mod issue;
+mod narrowing;
 mod refresh;
 mod revoke;
 
 use std::sync::Arc;
 
 use claims_mapping::TenantId;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use time::Duration;
 use url::Url;
 use uuid::Uuid;
+
+use family::Family;
 
 pub use client::{Authentication, Client, ClientError, Clients};
 pub use code::CodeRequest;
@@ -108,19 +112,6 @@ pub struct GrantedTo {
     pub tenant: TenantId,
     /// The opaque id.
     pub user: Uuid,
-}
-
-/// A family of refresh tokens, as it is stored. Access tokens name it, and fall with it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Family {
-    client_id: String,
-    sid: Uuid,
-    scopes: Vec<String>,
-    audiences: Vec<String>,
-    nonce: Option<String>,
-    auth_time: i64,
-    /// The fingerprint of the one refresh token that is good; `None` where none was given.
-    current: Option<String>,
 }
 
 /// The use case.

@@ -21,6 +21,7 @@ pub(crate) mod token;
 pub(crate) mod token_review;
 pub(crate) mod userinfo;
 pub(crate) mod users;
+pub(crate) mod way;
 
 use std::sync::Arc;
 

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use super::{say, serve, walk};
+use super::{
+    say, serve,
+    walk::{self, Sample},
+};
 use crate::{
     config,
     http::{
@@ -21,9 +24,8 @@ use crate::{
 /// The demo's configuration; `ADDRESS` stands for where it listens.
 const CONFIGURATION: &str = include_str!("demo.yaml");
 
-/// Who can sign in: tenant's id and name; username, password and full name. The hashes are in `demo.yaml`.
-type Sample = (&'static str, &'static str, [[&'static str; 3]; 3]);
-pub(super) const PEOPLE: [Sample; 2] = [
+/// Who can sign in. The hashes of their passwords are in `demo.yaml`.
+const PEOPLE: [Sample; 2] = [
     (
         "acme",
         "Acme Corporation",
@@ -76,7 +78,7 @@ pub(super) async fn run(address: SocketAddr) -> anyhow::Result<ExitCode> {
 pub(super) async fn once() -> anyhow::Result<ExitCode> {
     let (app, listeners) = start(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let issuer = app.issuer.clone();
-    let walked = async { walk::walk(&issuer).await };
+    let walked = async { walk::walk(&issuer, &PEOPLE).await };
     tokio::select! {
         walked = walked => walked,
         ended = serve::serve(app, Some(people()), listeners, std::future::pending()) => ended.map(|()| ExitCode::FAILURE),

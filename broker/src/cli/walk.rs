@@ -8,7 +8,7 @@ use reqwest::{Response, StatusCode, header};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{demo::PEOPLE, say};
+use super::say;
 use crate::{
     seams::SystemEntropy,
     secret_text::{fingerprint, random_text},
@@ -24,9 +24,12 @@ struct Seen {
     own_id: String,
 }
 
-pub(super) async fn walk(issuer: &str) -> anyhow::Result<ExitCode> {
+/// A tenant's id and name, and the username, password and full name of its people.
+pub(super) type Sample = (&'static str, &'static str, [[&'static str; 3]; 3]);
+
+pub(super) async fn walk(issuer: &str, samples: &[Sample]) -> anyhow::Result<ExitCode> {
     let mut seen = Vec::new();
-    for (tenant, _, people) in PEOPLE {
+    for &(tenant, _, people) in samples {
         // The one whose name both tenants have.
         let [_, _, [username, password, _]] = people;
         seen.push(one(issuer, tenant, username, password).await.with_context(|| format!("{username} of {tenant}"))?);

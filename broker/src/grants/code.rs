@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Authentication, Client, Family, GrantError, Granted, Grants, handle::CodeHandle, handle::RefreshHandle, seconds};
+use super::{Authentication, Client, Family, GrantError, Granted, Grants, handle::CodeHandle, handle::RefreshHandle, narrowing, seconds};
 use crate::{
     config::GrantType,
     login::{AuthorizeRequest, Session, SignedIn},
@@ -96,7 +96,7 @@ impl Grants {
             self.burn(&handle, entry.version, now).await?;
             return Err(GrantError::InvalidGrant("the code was given to another client, redirect_uri or code_challenge"));
         }
-        let chosen = narrower(&audiences, &request.resources)?;
+        let chosen = narrowing::audiences(&audiences, &request.resources)?;
         let mut signed_in = SignedIn { tenant: handle.tenant.clone(), sid };
         let (session, identity) = self.sessions.find(&signed_in, now).await?;
         if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
@@ -112,7 +112,7 @@ impl Grants {
         let family = Family { client_id, sid: signed_in.sid, scopes, audiences, nonce, auth_time, current };
         let until = now + self.family_lifetime();
         batch = batch.expect(key(&handle), Expect::Version(entry.version)).put(key(&handle), tombstone(Some(family_id)), Some(until)).put(
-            super::refresh::key(&handle.tenant, family_id),
+            super::family::key(&handle.tenant, family_id),
             serde_json::to_vec(&family).unwrap_or_default(),
             Some(until),
         );
@@ -167,15 +167,4 @@ fn challenge_matches(challenge: &str, verifier: Option<&str>) -> bool {
     }
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());
     B64.encode(digest).as_bytes().ct_eq(challenge.as_bytes()).into()
-}
-
-/// The audiences of this one token: those that were asked for at first, or some of them (RFC 8707, 2.2).
-pub(super) fn narrower(granted: &[String], asked: &[String]) -> Result<Vec<String>, GrantError> {
-    if asked.is_empty() {
-        return Ok(granted.to_vec());
-    }
-    if asked.iter().all(|a| granted.contains(a)) {
-        return Ok(granted.iter().filter(|g| asked.contains(g)).cloned().collect());
-    }
-    Err(GrantError::InvalidTarget("a resource was not part of the authorization request"))
 }

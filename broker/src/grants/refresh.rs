@@ -1,15 +1,13 @@
 //! Refresh with rotation (RFC 9700, 4.14.2): each refresh token is good once, and an old one revokes its family.
 
-use claims_mapping::TenantId;
 use subtle::ConstantTimeEq as _;
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use time::OffsetDateTime;
 
-use super::{Authentication, Family, GrantError, Granted, Grants, code::narrower, handle::RefreshHandle, seconds};
+use super::{Authentication, Family, GrantError, Granted, Grants, family::key, handle::RefreshHandle, narrowing, seconds};
 use crate::{
     config::GrantType,
     login::{SessionError, SignedIn},
-    store::{Batch, Expect, Key, Kind, Outcome, StoreError},
+    store::{Expect, Outcome},
 };
 
 /// What a client sends to renew.
@@ -44,8 +42,8 @@ impl Grants {
             self.revoke_family(&handle.tenant, handle.family, "refresh token used twice, or by another client", now).await?;
             return Err(NOT_GOOD);
         }
-        let scopes = narrower_scopes(&family.scopes, request.scope.as_deref())?;
-        let audiences = narrower(&family.audiences, &request.resources)?;
+        let scopes = narrowing::scopes(&family.scopes, request.scope.as_deref())?;
+        let audiences = narrowing::audiences(&family.audiences, &request.resources)?;
         let signed_in = SignedIn { tenant: handle.tenant.clone(), sid: family.sid };
         let (mut session, identity) = match self.sessions.renew(&signed_in, now).await {
             Ok(renewed) => renewed,
@@ -77,40 +75,5 @@ impl Grants {
             // Another request used it at the same moment, and won.
             Outcome::Conflict => Err(NOT_GOOD),
         }
-    }
-
-    /// Ends a family: its refresh token and every access token that names it.
-    pub(super) async fn revoke_family(
-        &self,
-        tenant: &TenantId,
-        family: Uuid,
-        why: &'static str,
-        now: OffsetDateTime,
-    ) -> Result<(), StoreError> {
-        let key = key(tenant, family);
-        let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
-        if self.store.commit(batch, now).await? == Outcome::Committed {
-            tracing::warn!(target: "audit", event = "grant.revoked", tenant.id = %tenant, grant.id = %family, reason = why);
-        }
-        Ok(())
-    }
-
-    /// A family outlives its last refresh token by the life of its last access token, which names it.
-    pub(super) fn family_lifetime(&self) -> Duration {
-        seconds(self.lifetimes.refresh_token_seconds.max(self.lifetimes.access_token_seconds))
-    }
-}
-
-pub(super) fn key(tenant: &TenantId, family: Uuid) -> Key {
-    Key::new(tenant, Kind::Grant, family.to_string())
-}
-
-fn narrower_scopes(granted: &[String], asked: Option<&str>) -> Result<Vec<String>, GrantError> {
-    let Some(asked) = asked else { return Ok(granted.to_vec()) };
-    let asked: Vec<_> = asked.split(' ').filter(|s| !s.is_empty()).map(str::to_owned).collect();
-    if asked.iter().all(|s| granted.contains(s)) {
-        Ok(asked)
-    } else {
-        Err(GrantError::InvalidScope("a scope was not part of the authorization request"))
     }
 }

@@ -18,7 +18,7 @@ impl Grants {
     pub async fn revoke(&self, who: &Authentication, token: &str, judge: &Judge, now: OffsetDateTime) -> Result<(), GrantError> {
         let client = self.clients.authenticate(who)?;
         if let Some(handle) = RefreshHandle::parse(token) {
-            let entry = self.store.get(&super::refresh::key(&handle.tenant, handle.family), now).await?;
+            let entry = self.store.get(&super::family::key(&handle.tenant, handle.family), now).await?;
             let family = entry.and_then(|entry| serde_json::from_slice::<Family>(&entry.value).ok());
             if family.is_some_and(|family| family.client_id == client.id) {
                 self.revoke_family(&handle.tenant, handle.family, "revoked by its client", now).await?;

@@ -17,9 +17,9 @@ use super::{
     browser::{known_cookie, set_known_cookie, sign_in, signed_in},
     caller::Peer,
     instead::{Instead, shown},
-    login::{begun, client, client_name, way, ways},
     pages::{ErrorPage, POLICY, Password, PasswordError, render, sign_in_policy},
     parameters::{Form, Parameters},
+    way::{begun, client, client_name, way, ways},
 };
 use crate::{
     App,

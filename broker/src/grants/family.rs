@@ -1,0 +1,50 @@
+//! A family of refresh tokens: what each of them and every access token of theirs stands and falls with.
+
+use claims_mapping::TenantId;
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::{Grants, seconds};
+use crate::store::{Batch, Expect, Key, Kind, Outcome, StoreError};
+
+/// A family of refresh tokens, as it is stored. Access tokens name it, and fall with it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Family {
+    pub(super) client_id: String,
+    pub(super) sid: Uuid,
+    pub(super) scopes: Vec<String>,
+    pub(super) audiences: Vec<String>,
+    pub(super) nonce: Option<String>,
+    pub(super) auth_time: i64,
+    /// The fingerprint of the one refresh token that is good; `None` where none was given.
+    pub(super) current: Option<String>,
+}
+
+/// Where a family stands.
+pub(super) fn key(tenant: &TenantId, family: Uuid) -> Key {
+    Key::new(tenant, Kind::Grant, family.to_string())
+}
+
+impl Grants {
+    /// Ends a family: its refresh token and every access token that names it.
+    pub(super) async fn revoke_family(
+        &self,
+        tenant: &TenantId,
+        family: Uuid,
+        why: &'static str,
+        now: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let key = key(tenant, family);
+        let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
+        if self.store.commit(batch, now).await? == Outcome::Committed {
+            tracing::warn!(target: "audit", event = "grant.revoked", tenant.id = %tenant, grant.id = %family, reason = why);
+        }
+        Ok(())
+    }
+
+    /// A family outlives its last refresh token by the life of its last access token, which names it.
+    pub(super) fn family_lifetime(&self) -> Duration {
+        seconds(self.lifetimes.refresh_token_seconds.max(self.lifetimes.access_token_seconds))
+    }
+}
