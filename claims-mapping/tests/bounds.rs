@@ -1,6 +1,8 @@
 //! No admitted expression overflows a small stack, panics, or does more than the work it has; no source overflows the parser.
 //! What that comes to in time and memory, `examples/worst_expression.rs` measures.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 mod adversary;
 
 use adversary::{compile, drawn, fits, fixed, user};
@@ -44,7 +46,8 @@ fn the_adversarial_expressions_stay_within_their_work_and_stack() {
 /// Every way of nesting, each as deep as is admitted: both what is parsed and what is evaluated.
 #[test]
 fn the_deepest_admitted_expressions_fit_a_small_stack() {
-    let nested: [(&str, fn(usize) -> String); 12] = [
+    type Nested = fn(usize) -> String;
+    let nested: [(&str, Nested); 12] = [
         ("brackets", |n| format!("{}1{}", "(".repeat(n), ")".repeat(n))),
         ("lists", |n| format!("{}1{}", "[".repeat(n), "]".repeat(n))),
         ("maps", |n| format!("{}1{}", "{'a':".repeat(n), "}".repeat(n))),
@@ -118,6 +121,15 @@ fn everyday_expressions_are_cheap_enough() {
     ] {
         assert!(compile(source).unwrap().evaluate(&user).is_ok(), "{source}: {:?}", compile(source).unwrap().evaluate(&user));
     }
+}
+
+/// The figure that the README names.
+#[test]
+fn five_thousand_groups_can_be_prefixed() {
+    let groups = (0..5_000).map(|n| format!("team-{n:04}")).collect::<Value>();
+    let user = user(Claims::new(json!({"s": "ada", "g": groups})).unwrap());
+    let outcome = compile("claims.g.map(g, 'corp-' + g)").unwrap().evaluate(&user);
+    assert!(outcome.is_ok(), "{outcome:?}");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

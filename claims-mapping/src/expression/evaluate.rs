@@ -130,7 +130,7 @@ fn reason(error: &ExecutionError, names: &Names) -> String {
         ExecutionError::NoSuchKey(key) if names.written.contains(key.as_str()) => format!("there is no key `{key}`"),
         ExecutionError::NoSuchKey(_) => "there is no such key".to_owned(),
         ExecutionError::NoSuchOverload(error) => error.to_string(),
-        ExecutionError::UnexpectedType { want, .. } => format!("a value has another type than {want}"),
+        ExecutionError::UnexpectedType { want, .. } => format!("a value has the wrong type; wanted is {want}"),
         ExecutionError::UnsupportedBinaryOperator(operator, ..) => format!("the types on both sides of `{operator}` do not fit"),
         ExecutionError::FunctionError { function, .. } => format!("the function `{function}` failed"),
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "a division by zero".to_owned(),

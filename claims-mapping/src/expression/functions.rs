@@ -169,7 +169,7 @@ fn length(bytes: usize) -> i64 {
 fn own<'b, 'v>(call: &mut Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
     let value = first(call)?;
     if value.downcast_ref::<CelOptional>().is_some() {
-        return Err(wrong(value.as_ref(), "a value; use orValue() on the optional"));
+        return Err(wrong(value.as_ref(), "anything but an optional (use orValue())"));
     }
     budget.pay_for(value.as_ref(), 1)?;
     Ok(value)
@@ -179,7 +179,7 @@ fn own<'b, 'v>(call: &mut Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
 fn key<'b, 'v>(call: &mut Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
     let value = first(call)?;
     if value.downcast_ref::<CelDouble>().is_some() {
-        return Err(wrong(value.as_ref(), "int or string; use int() on the index"));
+        return Err(wrong(value.as_ref(), "int or string (use int() on the index)"));
     }
     budget.pay_for(value.as_ref(), 1)?;
     Ok(value)
@@ -237,7 +237,8 @@ fn two_lists<'b, 'v>(call: &Call<'b, 'v>, answer: impl Fn(&dyn Val, &dyn Val) ->
 fn contains_all(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
     let (a, weight) = (list(a)?, budget.pay_for(a, 1)?);
     for item in list(b)? {
-        if !has_item(a, weight, item.as_ref(), budget)? {
+        budget.pay(weight)?;
+        if !has_item(a, item.as_ref(), budget)? {
             return Ok(false);
         }
     }
@@ -247,7 +248,8 @@ fn contains_all(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, Execu
 fn contains_any(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
     let (a, weight) = (list(a)?, budget.pay_for(a, 1)?);
     for item in list(b)? {
-        if has_item(a, weight, item.as_ref(), budget)? {
+        budget.pay(weight)?;
+        if has_item(a, item.as_ref(), budget)? {
             return Ok(true);
         }
     }
@@ -257,7 +259,10 @@ fn contains_any(a: &dyn Val, b: &dyn Val, budget: &Budget) -> Result<bool, Execu
 fn is_in<'b, 'v>(call: &Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
     let (item, container) = (argument(call, 0)?, argument(call, 1)?);
     let found = match container.downcast_ref::<CelList>() {
-        Some(list) => has_item(list.inner(), budget.pay_for(container, 1)?, item, budget)?,
+        Some(list) => {
+            budget.pay_for(container, 1)?;
+            has_item(list.inner(), item, budget)?
+        }
         None => {
             budget.pay_for(item, 1)?;
             let container = container.as_container().ok_or_else(|| wrong(container, "list or map"))?;
@@ -267,12 +272,11 @@ fn is_in<'b, 'v>(call: &Call<'b, 'v>, budget: &Budget) -> Given<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(found)))
 }
 
-/// Whether `items`, which weigh `weight`, have this one. `cel` copies whatever it compares with a number and is none: that is not
-/// done for a plain item, and paid for, once for each of `items`, where the item itself holds others.
-fn has_item(items: &[Box<dyn Val + '_>], weight: i64, item: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
+/// Whether `items`, for which the caller has paid, have this one. `cel` copies whatever it compares with a number and is none: that
+/// is not done for a plain item, and paid for, once for each of `items`, where the item itself holds others.
+fn has_item(items: &[Box<dyn Val + '_>], item: &dyn Val, budget: &Budget) -> Result<bool, ExecutionError> {
     let plain =
         item.downcast_ref::<CelList>().is_none() && item.downcast_ref::<CelMap>().is_none() && item.downcast_ref::<CelOptional>().is_none();
-    budget.pay(weight)?;
     budget.pay_for(item, if plain { 1 } else { length(items.len()) })?;
     let number = is_number(item);
     Ok(items.iter().any(|other| (!plain || is_number(other.as_ref()) == number) && other.equals(item)))

@@ -27,7 +27,7 @@ pub(super) fn metered(tree: IdedExpr, patterns: &mut Patterns) -> Result<IdedExp
     Ok(charged(Meter { patterns }.node(tree)?, 1))
 }
 
-/// What it costs to walk through a tree once, outside of its loops; [`LITERAL`] bytes of text included.
+/// What it costs to walk through a tree once; each further turn of a loop pays for itself.
 pub(super) fn cost(tree: &IdedExpr) -> i64 {
     nodes(tree).saturating_mul(NODE)
 }
