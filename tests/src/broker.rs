@@ -10,7 +10,9 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{Authority, Authorization, Browser, Configuration, Service, Tokens, configuration::password_of, ports, process::Process};
+use crate::{
+    Authority, Authorization, Browser, Configuration, Service, Tokens, configuration::password_of, folder, ports, process::Process,
+};
 
 /// A running broker.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ impl Broker {
 
     async fn start_with(mut configuration: Configuration, authority: Option<Authority>) -> Self {
         install_providers();
-        let folder = TempDir::with_prefix("denizen-test-").unwrap();
+        let folder = folder::new("broker");
         let (port, admin_port) = (ports::free(), ports::free());
         if let Some(authority) = &authority {
             let files = authority.server(folder.path(), "server", &["127.0.0.1", "localhost"]);
@@ -92,7 +94,8 @@ impl Broker {
     /// When the client can not be made.
     #[must_use]
     pub fn http(&self) -> reqwest::Client {
-        let mut client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(crate::process::PATIENCE);
+        let mut client =
+            reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(crate::process::PATIENCE);
         client = client.tls_certs_only(self.authority.iter().map(|a| reqwest::Certificate::from_pem(a.certificate().as_bytes()).unwrap()));
         client.build().unwrap()
     }

@@ -10,7 +10,7 @@ use fantoccini::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{broker::install_providers, ports, process::Process};
+use crate::{broker::install_providers, folder, ports, process::Process};
 
 /// The browser. Close it at the end of a test; its processes die in any case.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Chrome {
     /// When Chromium or chromedriver can not be started.
     pub async fn start(scripts: Scripts) -> Self {
         install_providers();
-        let profile = TempDir::with_prefix("denizen-test-chromium-").unwrap();
+        let profile = folder::new("chromium");
         let port = ports::free();
         let mut command = Command::new("chromedriver");
         // Nothing of the browser may land in the home of whoever runs the tests.
@@ -61,10 +61,16 @@ impl Chrome {
         if scripts == Scripts::Off {
             options["prefs"] = json!({"profile.managed_default_content_settings.javascript": 2});
         }
-        let Value::Object(capabilities) = json!({"goog:chromeOptions": options, "timeouts": {"pageLoad": 30_000}}) else { panic!("an object") };
+        let Value::Object(capabilities) = json!({"goog:chromeOptions": options, "timeouts": {"pageLoad": 30_000}}) else {
+            panic!("an object")
+        };
         let mut builder = ClientBuilder::rustls().expect("TLS can be set up");
         let client = builder.capabilities(capabilities).connect(&format!("http://127.0.0.1:{port}")).await;
-        Self { client: client.unwrap_or_else(|error| panic!("no browser: {error}\n{}", driver.output())), _driver: driver, _profile: profile }
+        Self {
+            client: client.unwrap_or_else(|error| panic!("no browser: {error}\n{}", driver.output())),
+            _driver: driver,
+            _profile: profile,
+        }
     }
 
     /// Opens an address.

@@ -10,7 +10,7 @@ use crate::{
     authority::Files,
     broker::install_providers,
     configuration::{KUBERNETES, REVIEWER_TOKEN},
-    ports,
+    folder, ports,
     process::Process,
 };
 
@@ -46,7 +46,9 @@ pub fn program() -> Result<PathBuf, String> {
     let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     match path {
         Some(path) => Ok(path),
-        None if is_set("CI") || is_set("DENIZEN_REQUIRE_ALL") => panic!("there is no kube-apiserver: tests/run builds it, where there is Go"),
+        None if is_set("CI") || is_set("DENIZEN_REQUIRE_ALL") => {
+            panic!("there is no kube-apiserver: tests/run builds it, where there is Go")
+        }
         None => Err("NOT RUN: there is no kube-apiserver (DENIZEN_KUBE_APISERVER); tests/run builds it, where there is Go".to_owned()),
     }
 }
@@ -59,7 +61,7 @@ impl KubeApi {
     /// When one of them can not be started.
     pub async fn start(program: &PathBuf, broker: &Broker, version: &str, credential: &Credential) -> Self {
         install_providers();
-        let folder = TempDir::with_prefix("denizen-test-kube-").unwrap();
+        let folder = folder::new("kubernetes");
         let at = |name: &str| folder.path().join(name);
         let (client, peer, port) = (ports::free(), ports::free(), ports::free());
         let mut etcd = Process::start(
@@ -81,7 +83,7 @@ impl KubeApi {
         fs::write(at("service-accounts.key"), signing.serialize_pem()).unwrap();
         fs::write(at("service-accounts.pub"), signing.public_key_pem()).unwrap();
         fs::write(at("tokens.csv"), "probe-token,probe,probe\n").unwrap();
-        fs::write(at("webhook.kubeconfig"), kubeconfig(broker, version, credential).to_string()).unwrap();
+        fs::write(at("webhook.kubeconfig"), kubeconfig(broker, version, credential)).unwrap();
         let mut server = Process::start(
             Command::new(program)
                 .arg(format!("--etcd-servers=http://127.0.0.1:{client}"))
@@ -152,20 +154,35 @@ fn http(authority: &Authority) -> reqwest::Client {
     reqwest::Client::builder().no_proxy().tls_certs_only([certificate]).timeout(crate::process::PATIENCE).build().unwrap()
 }
 
-/// The webhook's configuration, as `deploy/kubernetes/webhook.kubeconfig` has it; JSON is YAML too.
-fn kubeconfig(broker: &Broker, version: &str, credential: &Credential) -> Value {
-    let user = match credential {
-        Credential::Bearer => json!({"token": REVIEWER_TOKEN}),
-        Credential::Certificate(files) => json!({"client-certificate": files.certificate, "client-key": files.key}),
-    };
-    let cluster = json!({
-        "server": format!("{}/apis/authentication.k8s.io/{version}/tokenreviews", broker.issuer()),
-        "certificate-authority": broker.folder().join("ca.crt"),
-    });
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "denizen",
-        "clusters": [{"name": "denizen", "cluster": cluster}],
-        "users": [{"name": "kube-apiserver", "user": user}],
-        "contexts": [{"name": "denizen", "context": {"cluster": "denizen", "user": "kube-apiserver"}}],
-    })
+/// The webhook's configuration. With a certificate it is the file of `deploy/`, with these addresses and files in place of its own.
+fn kubeconfig(broker: &Broker, version: &str, credential: &Credential) -> String {
+    let authority = broker.folder().join("ca.crt");
+    match credential {
+        Credential::Certificate(files) => {
+            let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/kubernetes/webhook.kubeconfig");
+            let text = fs::read_to_string(example).unwrap();
+            let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+            let ours = [
+                ("https://id.example.com", broker.issuer().to_owned()),
+                ("/v1/tokenreviews", format!("/{version}/tokenreviews")),
+                ("/etc/kubernetes/denizen/ca.crt", path(&authority)),
+                ("/etc/kubernetes/denizen/client.crt", path(&files.certificate)),
+                ("/etc/kubernetes/denizen/client.key", path(&files.key)),
+            ];
+            ours.into_iter().fold(text, |text, (theirs, ours)| {
+                assert!(text.contains(theirs), "the example no longer has {theirs}");
+                text.replace(theirs, &ours)
+            })
+        }
+        Credential::Bearer => json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "denizen",
+            "clusters": [{"name": "denizen", "cluster": {
+                "server": format!("{}/apis/authentication.k8s.io/{version}/tokenreviews", broker.issuer()),
+                "certificate-authority": authority,
+            }}],
+            "users": [{"name": "kube-apiserver", "user": {"token": REVIEWER_TOKEN}}],
+            "contexts": [{"name": "denizen", "context": {"cluster": "denizen", "user": "kube-apiserver"}}],
+        })
+        .to_string(),
+    }
 }

@@ -12,6 +12,7 @@ pub mod browser;
 pub mod chrome;
 pub mod configuration;
 pub mod directory_conformance;
+pub mod folder;
 pub mod form;
 pub mod jwt;
 pub mod kube;

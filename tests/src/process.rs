@@ -3,12 +3,14 @@
 use std::{
     fs::{self, File, OpenOptions},
     net::{Ipv4Addr, TcpStream},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
-/// A running server. It is killed when this is dropped, and also when the test program ends in any other way.
+/// A running server. It is killed, with whatever it started itself, when this is dropped, and also when the test program ends
+/// in any other way.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -29,16 +31,9 @@ impl Process {
     pub fn start(command: &mut Command, log: &Path) -> Self {
         let name = command.get_program().to_string_lossy().into_owned();
         let open = || -> File { OpenOptions::new().create(true).append(true).open(log).unwrap() };
-        let child = command.stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
+        let child = command.process_group(0).stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} can not be started ({error}); tests/run installs what is missing"));
-        // It waits for the end of its input, which comes when this process is gone.
-        let watchdog = Command::new("sh")
-            .args(["-c", "cat >/dev/null; kill -9 \"$0\"", &child.id().to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("there is a shell");
+        let watchdog = at_the_end("kill -9 -- \"-$0\"", &child.id().to_string());
         Self { child, watchdog, log: log.to_owned(), name }
     }
 
@@ -76,13 +71,16 @@ impl Process {
 
     /// `kill -9`.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Until it is waited for, its id is no one else's.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = shell("kill -9 -- \"-$0\"", &self.id().to_string()).status();
+            let _ = self.child.wait();
+        }
     }
 
     /// Sends a signal, by its name without `SIG`.
     pub fn signal(&self, signal: &str) {
-        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.id().to_string()]).status();
+        let sent = shell(&format!("kill -s {signal} \"$0\""), &self.id().to_string()).status();
         assert!(sent.unwrap().success(), "{} has ended already", self.name);
     }
 
@@ -110,4 +108,22 @@ impl Drop for Process {
         let _ = self.watchdog.wait();
         self.kill();
     }
+}
+
+/// A shell that runs a script on one argument, `$0`.
+fn shell(script: &str, argument: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, argument]).stdout(Stdio::null()).stderr(Stdio::null());
+    shell
+}
+
+/// Runs a script on one argument when this process is gone, however it went: the shell waits for the end of its input, which
+/// comes then.
+///
+/// # Panics
+/// When there is no shell.
+pub(crate) fn at_the_end(script: &str, argument: &str) -> Child {
+    let mut shell = shell(&format!("cat >/dev/null; {script}"), argument);
+    // A Ctrl-C at the terminal is for the tests; this must outlive them.
+    shell.process_group(0).stdin(Stdio::piped()).spawn().expect("there is a shell")
 }

@@ -101,7 +101,6 @@ impl Service {
     }
 
     /// The request that exchanges a code.
-    #[must_use]
     pub fn exchange_request(&self, request: &Authorization, code: &str) -> RequestBuilder {
         self.token_request(&[
             ("grant_type", "authorization_code"),
@@ -123,7 +122,6 @@ impl Service {
     }
 
     /// The request that refreshes.
-    #[must_use]
     pub fn refresh_request(&self, client: &str, refresh_token: &str) -> RequestBuilder {
         self.token_request(&[("grant_type", "refresh_token"), ("client_id", client), ("refresh_token", refresh_token)])
     }

@@ -1,4 +1,5 @@
 //! The command line and the files of `deploy/`: what is good loads, and what is wrong is said, all of it, with its place.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     fs,
@@ -87,7 +88,9 @@ fn the_systemd_unit_starts_what_there_is() {
         let output = program().args(words).arg("--help").output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    if let Ok(output) = std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(deploy().join("systemd/denizen.service")).output() {
+    if let Ok(output) =
+        std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(deploy().join("systemd/denizen.service")).output()
+    {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         for line in said.lines().filter(|line| line.contains("denizen.service")) {
             assert!(line.contains("not executable") || line.contains("No such file"), "{line}");
@@ -135,7 +138,16 @@ lifetimes: { codeSeconds: soon }
 
 #[test]
 fn what_is_no_configuration_is_refused_in_words() {
-    for text in ["", "issuer", "[]", "{", "issuer: http://127.0.0.1:1\nissuer: http://127.0.0.1:2\n", "\t:", "a: &x [*x]", "issuer: ${NOT_SET_ANYWHERE}"] {
+    for text in [
+        "",
+        "issuer",
+        "[]",
+        "{",
+        "issuer: http://127.0.0.1:1\nissuer: http://127.0.0.1:2\n",
+        "\t:",
+        "a: &x [*x]",
+        "issuer: ${NOT_SET_ANYWHERE}",
+    ] {
         let said = check_text(text);
         assert_eq!(said.code, Some(1), "{text:?} is taken: {}", everything(&said));
         assert!(!everything(&said).trim().is_empty() && !everything(&said).contains("panicked"), "{text:?}");

@@ -30,7 +30,13 @@ async fn discovery_advertises_what_works_and_nothing_else() {
         let answer = service.send(service.http().get(address)).await;
         assert_ne!(answer.status, 404, "{name} is not there");
     }
-    for absent in ["registration_endpoint", "introspection_endpoint", "device_authorization_endpoint", "pushed_authorization_request_endpoint", "end_session_endpoint"] {
+    for absent in [
+        "registration_endpoint",
+        "introspection_endpoint",
+        "device_authorization_endpoint",
+        "pushed_authorization_request_endpoint",
+        "end_session_endpoint",
+    ] {
         assert!(document.get(absent).is_none(), "{absent} is advertised");
     }
     assert_eq!(document["code_challenge_methods_supported"], json!(["S256"]));
@@ -58,11 +64,17 @@ async fn a_code_becomes_tokens_that_carry_the_tenant() {
     assert_eq!(jwt::header(tokens.access())["typ"], "at+jwt");
     assert_eq!(access["iss"], broker.issuer());
     assert_eq!(access["aud"], KUBERNETES);
-    assert_eq!((&access["tenant_id"], &access["preferred_username"], &access["connector"]), (&json!("acme"), &json!("jane"), &json!("people")));
+    assert_eq!(
+        (&access["tenant_id"], &access["preferred_username"], &access["connector"]),
+        (&json!("acme"), &json!("jane"), &json!("people"))
+    );
     assert_eq!(access["groups"], json!(["staff", "admins"]));
 
     let id = jwt::claims(tokens.id());
-    assert_eq!((&id["aud"], &id["nonce"], &id["sub"], &id["tenant_id"]), (&json!("web"), &json!("the-nonce"), &access["sub"], &json!("acme")));
+    assert_eq!(
+        (&id["aud"], &id["nonce"], &id["sub"], &id["tenant_id"]),
+        (&json!("web"), &json!("the-nonce"), &access["sub"], &json!("acme"))
+    );
     assert_eq!((&id["email"], &id["email_verified"]), (&json!("jane@acme.example"), &json!(true)));
 
     let info = broker.service().userinfo(tokens.access()).await.expect(200).json();
@@ -86,11 +98,29 @@ async fn a_token_says_no_more_than_its_scopes() {
 async fn t33_a_redirect_uri_that_is_not_registered_redirects_nowhere() {
     let broker = broker().await;
     let crooked = [
-        "http://127.0.0.1/cb/", "http://127.0.0.1/CB", "http://127.0.0.1/cb?x=1", "http://127.0.0.1/cb#f", "http://127.0.0.1/cbx",
-        "http://127.0.0.1/", "http://127.0.0.1/x/../cb", "http://127.0.0.1/..;/cb", "http://127.0.0.1/%63b", "http://127.0.0.1/%252fcb",
-        "http://127.0.0.1@evil.example/cb", "http://127.0.0.1:80@evil.example/cb", "http://evil.example/cb", "https://127.0.0.1/cb",
-        "http://localhost/cb", "http://127.0.0.1.evil.example/cb", "//127.0.0.1/cb", "javascript:alert(1)", "data:text/html,x",
-        "http://127.0.0.1:4711\\@evil.example/cb", " http://127.0.0.1/cb", "http://127.0.0.1/cb\r\nX: y", "",
+        "http://127.0.0.1/cb/",
+        "http://127.0.0.1/CB",
+        "http://127.0.0.1/cb?x=1",
+        "http://127.0.0.1/cb#f",
+        "http://127.0.0.1/cbx",
+        "http://127.0.0.1/",
+        "http://127.0.0.1/x/../cb",
+        "http://127.0.0.1/..;/cb",
+        "http://127.0.0.1/%63b",
+        "http://127.0.0.1/%252fcb",
+        "http://127.0.0.1@evil.example/cb",
+        "http://127.0.0.1:80@evil.example/cb",
+        "http://evil.example/cb",
+        "https://127.0.0.1/cb",
+        "http://localhost/cb",
+        "http://127.0.0.1.evil.example/cb",
+        "//127.0.0.1/cb",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "http://127.0.0.1:4711\\@evil.example/cb",
+        " http://127.0.0.1/cb",
+        "http://127.0.0.1/cb\r\nX: y",
+        "",
     ];
     for uri in crooked {
         let answer = broker.browser().get(&Authorization::web().with("redirect_uri", uri).path()).await;
@@ -100,7 +130,11 @@ async fn t33_a_redirect_uri_that_is_not_registered_redirects_nowhere() {
     }
     let http = Authorization::new("backend", "http://backend.example/cb");
     assert_eq!(broker.browser().get(&http.path()).await.status, 400, "https is not http");
-    for request in [Authorization::web().without("redirect_uri"), Authorization::web().with("client_id", "nobody"), Authorization::web().without("client_id")] {
+    for request in [
+        Authorization::web().without("redirect_uri"),
+        Authorization::web().with("client_id", "nobody"),
+        Authorization::web().without("client_id"),
+    ] {
         let answer = broker.browser().get(&request.path()).await.expect(400);
         assert!(answer.location().is_none());
     }
@@ -317,7 +351,9 @@ async fn one_session_answers_as_far_as_it_may() {
     assert!(!code(&browser.get(&Authorization::backend().path()).await).is_empty(), "another application, the same sign-in");
     assert!(!code(&browser.get(&web().with("max_age", "600").path()).await).is_empty());
     let asks = |answer: &denizen_tests::Answer| answer.location().is_some_and(|l| l.path().starts_with("/login"));
-    for request in [web().with("prompt", "login"), web().with("prompt", "select_account"), web().with("max_age", "0"), web().with("tenant", "globex")] {
+    for request in
+        [web().with("prompt", "login"), web().with("prompt", "select_account"), web().with("max_age", "0"), web().with("tenant", "globex")]
+    {
         assert!(asks(&browser.get(&request.path()).await), "{request:?} must ask again");
     }
     let across = web().with("prompt", "none").with("tenant", "globex");
@@ -384,7 +420,10 @@ async fn a_service_has_a_token_of_its_own() {
     let tokens = service.client_credentials("acme-service").await;
     assert!(tokens.0.get("refresh_token").is_none() && tokens.0.get("id_token").is_none());
     let claims = jwt::claims(tokens.access());
-    assert_eq!((&claims["tenant_id"], &claims["client_id"], &claims["scope"]), (&json!("acme"), &json!("acme-service"), &json!("users.read")));
+    assert_eq!(
+        (&claims["tenant_id"], &claims["client_id"], &claims["scope"]),
+        (&json!("acme"), &json!("acme-service"), &json!("users.read"))
+    );
     assert!(claims.get("sid").is_none() && claims.get("connector").is_none());
     service.userinfo(tokens.access()).await.expect(403);
     let own = [("grant_type", "client_credentials")];
@@ -473,7 +512,13 @@ async fn scripts_of_registered_origins_may_call_and_no_others() {
     let service = broker.service();
     let allowed = |path: &'static str, origin: &'static str| {
         let service = service.clone();
-        async move { service.send(service.http().get(service.at(path)).header("origin", origin)).await.header("access-control-allow-origin").to_owned() }
+        async move {
+            service
+                .send(service.http().get(service.at(path)).header("origin", origin))
+                .await
+                .header("access-control-allow-origin")
+                .to_owned()
+        }
     };
     for path in ["/.well-known/openid-configuration", "/oauth2/jwks", "/oauth2/userinfo", "/api/v1/users"] {
         assert_eq!(allowed(path, "https://app.example").await, "https://app.example", "{path}");

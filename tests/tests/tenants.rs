@@ -1,4 +1,5 @@
 //! Two tenants on one broker: whatever stores or serves keeps them apart, at every door.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 
@@ -118,7 +119,9 @@ async fn t01_a_caller_without_a_tenant_sees_no_one() {
         doors.clone().oneshot(request).await.unwrap().status().as_u16()
     };
     assert_eq!(search(json!("acme"), "/api/v1/users").await, 200, "the token is good but for its tenant");
-    for tenant in [Value::Null, json!(""), json!(" "), json!([]), json!(["acme", "globex"]), json!("*"), json!("all"), json!("ACME"), json!("nobody")] {
+    for tenant in
+        [Value::Null, json!(""), json!(" "), json!([]), json!(["acme", "globex"]), json!("*"), json!("all"), json!("ACME"), json!("nobody")]
+    {
         for path in ["/api/v1/users", "/api/v1/tenants/acme/users", "/api/v1/me"] {
             assert_eq!(search(tenant.clone(), path).await, 401, "{tenant} at {path}");
         }
@@ -154,7 +157,11 @@ async fn t02_no_one_is_shown_without_a_token_or_by_a_foreign_id() {
     let absent = seen(service.get_as(tokens.access(), "/api/v1/users/00000000-0000-4000-8000-000000000000").await);
     assert_eq!(absent.0, 404);
     for id in [foreign.as_str(), "jane", "nonsense", "a1"] {
-        assert_eq!(seen(service.get_as(tokens.access(), &format!("/api/v1/users/{id}")).await), absent, "{id} answers otherwise than an absent one");
+        assert_eq!(
+            seen(service.get_as(tokens.access(), &format!("/api/v1/users/{id}")).await),
+            absent,
+            "{id} answers otherwise than an absent one"
+        );
     }
 }
 
@@ -181,7 +188,11 @@ async fn t03_another_tenants_id_is_not_found() {
     let service = broker.service();
     let tokens = searcher(&broker, "acme", "jane").await;
     let foreign = id_of(&broker, "globex", "hank").await;
-    for path in [format!("/api/v1/users/{foreign}"), format!("/api/v1/tenants/acme/users/{foreign}"), format!("/api/v1/tenants/globex/users/{foreign}")] {
+    for path in [
+        format!("/api/v1/users/{foreign}"),
+        format!("/api/v1/tenants/acme/users/{foreign}"),
+        format!("/api/v1/tenants/globex/users/{foreign}"),
+    ] {
         service.get_as(tokens.access(), &path).await.expect(404);
     }
     let hank = searcher(&broker, "globex", "hank").await;
@@ -189,7 +200,11 @@ async fn t03_another_tenants_id_is_not_found() {
     // Foreign, disabled and unknown tenants are one and the same.
     let unknown = service.get_as(tokens.access(), "/api/v1/tenants/nobody/users").await.expect(404);
     for tenant in ["globex", "system", "ACME", "acme%00"] {
-        assert_eq!(service.get_as(tokens.access(), &format!("/api/v1/tenants/{tenant}/users")).await.expect(404).text, unknown.text, "{tenant}");
+        assert_eq!(
+            service.get_as(tokens.access(), &format!("/api/v1/tenants/{tenant}/users")).await.expect(404).text,
+            unknown.text,
+            "{tenant}"
+        );
     }
 }
 
@@ -334,7 +349,8 @@ async fn t10_a_tenant_that_is_missing_double_or_of_another_case_gives_no_identit
         let mut configuration = Configuration::default();
         configuration.set("/connectors/0", connector);
         let broker = Broker::start(configuration).await;
-        let people: &[(&str, &str)] = if rule.is_none() { &[("ACME", "jane"), ("nobody", "eve")] } else { &[("ACME", "jane"), ("acme", "bob")] };
+        let people: &[(&str, &str)] =
+            if rule.is_none() { &[("ACME", "jane"), ("nobody", "eve")] } else { &[("ACME", "jane"), ("acme", "bob")] };
         for (tenant, username) in people {
             let answer = broker.browser().try_sign_in(&Authorization::web(), username, &password_of(tenant, username)).await;
             assert!(answer.location().is_none(), "{username} got in by {rule:?}");
@@ -381,14 +397,26 @@ async fn t12_a_tenant_that_is_injected_is_ignored() {
     let service = broker.service();
     let tokens = searcher(&broker, "acme", "jane").await;
     let refresh = service
-        .token(&[("grant_type", "refresh_token"), ("client_id", "web"), ("refresh_token", tokens.refresh()), ("tenant", "globex"), ("tenant_id", "globex")])
+        .token(&[
+            ("grant_type", "refresh_token"),
+            ("client_id", "web"),
+            ("refresh_token", tokens.refresh()),
+            ("tenant", "globex"),
+            ("tenant_id", "globex"),
+        ])
         .await
         .expect(200)
         .json();
     let token = refresh["access_token"].as_str().unwrap();
     assert_eq!(jwt::claims(token)["tenant_id"], "acme");
     let (id, secret) = ("acme-service", secret_of("acme-service"));
-    let form = [("grant_type", "client_credentials"), ("client_id", id), ("client_secret", &secret), ("tenant", "globex"), ("tenant_id", "globex")];
+    let form = [
+        ("grant_type", "client_credentials"),
+        ("client_id", id),
+        ("client_secret", &secret),
+        ("tenant", "globex"),
+        ("tenant_id", "globex"),
+    ];
     let own = service.token(&form).await.expect(200).json();
     assert_eq!(jwt::claims(own["access_token"].as_str().unwrap())["tenant_id"], "acme");
     let mut request = service.http().get(service.at("/api/v1/users")).bearer_auth(token);

@@ -106,10 +106,12 @@ async fn t48_a_body_of_ten_megabytes_is_too_large() {
 #[tokio::test]
 async fn t49_t53_no_upstream_name_becomes_kubernetes_own() {
     let mut configuration = Configuration::default();
-    let strange = |id: &str, username: &str| json!({
-        "id": id, "tenant": "acme", "username": username, "password": hash_of("acme", username),
-        "groups": ["system:masters", "kubeadm:cluster-admins", "cluster-admins", "masters", ""],
-    });
+    let strange = |id: &str, username: &str| {
+        json!({
+            "id": id, "tenant": "acme", "username": username, "password": hash_of("acme", username),
+            "groups": ["system:masters", "kubeadm:cluster-admins", "cluster-admins", "masters", ""],
+        })
+    };
     configuration.set("/connectors/0/users/-", strange("s1", "eve"));
     configuration.set("/connectors/0/users/-", strange("s2", "system:admin"));
     configuration.set("/connectors/0/users/-", strange("s3", "7f0c3f4e-0a3a-4c53-9c57-3f6f2f1f0a01"));

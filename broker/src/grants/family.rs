@@ -43,7 +43,7 @@ impl Grants {
         Ok(())
     }
 
-    /// A family outlives its last refresh token by the life of its last access token, which names it.
+    /// A family is kept as long as whichever of its tokens ends last.
     pub(super) fn family_lifetime(&self) -> Duration {
         seconds(self.lifetimes.refresh_token_seconds.max(self.lifetimes.access_token_seconds))
     }

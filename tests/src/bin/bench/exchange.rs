@@ -48,8 +48,8 @@ async fn rounds(effort: &Effort, load: &Load<'_>, broker: &Broker, people: &[Per
     let file = load.folder.join("bare.redb");
     let bare: Arc<dyn Store> = Arc::new(Embedded::open(&file)?);
     let mut turns = Turns::default();
-    // The first round, which is not counted, finds how many codes one takes.
-    let mut many = 30_000 * usize::try_from(load.seconds)?;
+    // More than a round takes: each is used once.
+    let mut many = 15_000 * usize::try_from(load.seconds)?;
     for round in 0..=effort.rounds {
         let keys = prepare(&bare, many, sizes.live).await?;
         let codes = codes(broker, people, many).await?;
@@ -57,8 +57,8 @@ async fn rounds(effort: &Effort, load: &Load<'_>, broker: &Broker, people: &[Per
         let floor = commit(&bare, keys, load.connections, sizes, Duration::from_secs(load.seconds)).await?;
         let own = load.round(broker.address, &forms, false).await?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-        let next = (floor.answers.max(own.answers) * 1.5) as usize;
-        many = next + load.connections;
+        let next = (floor.answers.max(own.answers) * 2.0) as usize;
+        many = many.max(next);
         turns.push(round, floor, own);
     }
     drop(bare);

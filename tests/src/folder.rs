@@ -1,0 +1,23 @@
+//! Folders for the servers' files.
+
+use std::{path::PathBuf, process::Child, sync::OnceLock};
+
+use tempfile::TempDir;
+
+use crate::process::at_the_end;
+
+/// A new folder. It is removed when it is dropped, and when the test program ends in any other way.
+///
+/// # Panics
+/// When none can be made.
+#[must_use]
+pub fn new(name: &str) -> TempDir {
+    static ALL: OnceLock<(PathBuf, Child)> = OnceLock::new();
+    let (all, _) = ALL.get_or_init(|| {
+        let all = TempDir::with_prefix("denizen-tests-").unwrap().keep();
+        // The servers are killed at the same moment; one that is not quite gone may write once more.
+        let watchdog = at_the_end("sleep 1; rm -rf \"$0\"; sleep 4; rm -rf \"$0\"", all.to_str().unwrap());
+        (all, watchdog)
+    });
+    TempDir::with_prefix_in(format!("{name}-"), all).unwrap()
+}
