@@ -87,20 +87,23 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
     let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
-    let tenants = Arc::new(Tenants::open(tenants, config.create_tenants, Arc::clone(&seams.store), now).await?);
+    let tenants = Arc::new(
+        Tenants::open(tenants, config.create_tenants.then(|| config.reserved_labels.clone()), Arc::clone(&seams.store), now).await?,
+    );
     let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
-    let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
-    let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&seams.store)));
     let seconds = |n: u64| Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX));
     let (store, entropy) = (&seams.store, &seams.entropy);
     let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
+    let clients = Arc::new(Clients::new(clients.collect::<Result<_, _>>()?));
     let reviewers = Reviewers::new(reviewers.collect::<Result<_, _>>()?, &issuer);
+    let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
+    let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&clients), Arc::clone(&seams.store)));
     let grants = Grants::new(GrantParts {
-        clients: Clients::new(clients.collect::<Result<_, _>>()?),
+        clients,
         keys: Arc::clone(&keys),
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),

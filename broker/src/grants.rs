@@ -117,7 +117,7 @@ pub struct GrantedTo {
 /// The use case.
 pub struct Grants {
     /// The applications.
-    pub clients: Clients,
+    pub clients: Arc<Clients>,
     keys: Arc<KeyRing>,
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
@@ -136,7 +136,7 @@ impl std::fmt::Debug for Grants {
 /// What [`Grants`] works with.
 pub struct GrantParts {
     /// The applications.
-    pub clients: Clients,
+    pub clients: Arc<Clients>,
     /// The signing keys.
     pub keys: Arc<KeyRing>,
     /// The store.

@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::{
+    grants::Clients,
     store::{Key, Kind, Store, StoreError},
     tenancy::Admission,
     tokens::{AccessClaims, Forged, UnverifiedToken, Verifier},
@@ -39,6 +40,9 @@ pub enum Fallen {
     /// Its connector is disabled, or may no longer speak for the tenant.
     #[error("its connector is disabled or no longer speaks for the tenant")]
     Connector,
+    /// Its client is gone, or no longer takes its tenant or connector.
+    #[error("its client is gone, or no longer takes its tenant or connector")]
+    Client,
     /// It, its session or its grant was ended.
     #[error("revoked")]
     Revoked,
@@ -51,6 +55,7 @@ pub enum Fallen {
 pub struct Judge {
     verifier: Verifier,
     admission: Arc<Admission>,
+    clients: Arc<Clients>,
     store: Arc<dyn Store>,
 }
 
@@ -63,8 +68,22 @@ impl std::fmt::Debug for Judge {
 impl Judge {
     /// A judge of the tokens that this verifier knows.
     #[must_use]
-    pub fn new(verifier: Verifier, admission: Arc<Admission>, store: Arc<dyn Store>) -> Self {
-        Self { verifier, admission, store }
+    pub fn new(verifier: Verifier, admission: Arc<Admission>, clients: Arc<Clients>, store: Arc<dyn Store>) -> Self {
+        Self { verifier, admission, clients, store }
+    }
+
+    /// What a genuine access token of ours says, in force or not.
+    ///
+    /// # Errors
+    /// Why it is not one.
+    pub fn genuine(&self, token: UnverifiedToken<'_>) -> Result<Arc<AccessClaims>, Forged> {
+        self.verifier.verify(token)
+    }
+
+    /// Whose ID token this is, in force or not; `None` where it is none of ours.
+    #[must_use]
+    pub fn subject_of_id_token(&self, token: UnverifiedToken<'_>) -> Option<Uuid> {
+        self.verifier.id_token_subject(token)
     }
 
     /// Whether a token is genuine and in force at this time.
@@ -79,6 +98,13 @@ impl Judge {
             return Err(Fallen::Expired);
         }
         let tenant = self.admission.tenants.enabled(&claims.tenant_id).ok_or(Fallen::Tenant)?;
+        let client = self.clients.get(&claims.client_id).filter(|client| match &claims.connector {
+            Some(connector) => client.takes_tenant(&tenant.id) && client.takes_connector(connector),
+            None => client.tenant.as_ref() == Some(&tenant.id),
+        });
+        if client.is_none() {
+            return Err(Fallen::Client);
+        }
         if let Some(connector) = &claims.connector {
             let connector = self.admission.connector(connector.as_str()).ok_or(Fallen::Connector)?;
             if !connector.serves(&tenant) {

@@ -95,3 +95,21 @@ async fn a_tenant_chooses_the_connectors_that_speak_for_it() {
     assert_eq!(tried(&broker, "ann").await, (403, None));
     assert_eq!(tried(&broker, "gil").await, (303, Some("globex".to_owned())));
 }
+
+#[tokio::test]
+async fn a_tenant_that_came_into_being_takes_no_name_of_another() {
+    let people = json!({
+        "id": "people", "type": "file", "operatedBy": "operator", "tenants": "all",
+        "users": [user("1", Some("newco"), "nora"), user("2", Some("infra"), "ivan"), user("3", Some("SYSTEM"), "sid")],
+    });
+    let configuration = with(people).with("/createTenants", true).with("/reservedLabels", json!(["infra"])).with("/systemTenant", Value::Null);
+    let configuration = configuration.with("/connectors/1", json!({"id": "spare", "type": "file", "tenant": {"fixed": "globex"}, "users": []}));
+    let clients: Value = configuration.0["clients"].as_array().unwrap().iter().filter(|c| c["tenant"] != "system").cloned().collect();
+    let mut broker = Broker::start(configuration.with("/clients", clients)).await;
+    assert_eq!(tried(&broker, "ivan").await, (403, None), "a reserved label");
+    assert_eq!(tried(&broker, "sid").await, (403, None), "a look-alike of the operators'");
+    assert_eq!(tried(&broker, "nora").await, (303, Some("newco".to_owned())));
+    // Now the operator gives that label to a tenant of their own.
+    broker.reconfigure(|c| c.set("/tenants/-", json!({"id": "New Company Ltd", "label": "newco"}))).await;
+    assert_eq!(tried(&broker, "nora").await, (403, None), "two tenants under one label would be one to Kubernetes");
+}

@@ -109,7 +109,7 @@ async fn t01_a_caller_without_a_tenant_sees_no_one() {
         let mut claims = json!({
             "iss": issuer, "sub": "00000000-0000-4000-8000-000000000001", "aud": format!("{issuer}/api"), "client_id": "web",
             "scope": "users.read", "jti": "00000000-0000-4000-8000-000000000002", "iat": now, "exp": now + 600,
-            "preferred_username": "jane", "tenant_id": tenant,
+            "preferred_username": "jane", "tenant_id": tenant, "connector": "people",
         });
         if tenant.is_null() {
             claims.as_object_mut().unwrap().remove("tenant_id");

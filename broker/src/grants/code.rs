@@ -6,7 +6,11 @@ use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Authentication, Client, Family, GrantError, Granted, Grants, handle::CodeHandle, handle::RefreshHandle, narrowing, seconds};
+use super::{
+    Authentication, Client, Family, GrantError, Granted, Grants,
+    handle::{CodeHandle, RefreshHandle, family_of},
+    narrowing, seconds,
+};
 use crate::{
     config::GrantType,
     login::{AuthorizeRequest, Session, SignedIn},
@@ -96,26 +100,29 @@ impl Grants {
             self.burn(&handle, entry.version, now).await?;
             return Err(GrantError::InvalidGrant("the code was given to another client, redirect_uri or code_challenge"));
         }
-        let chosen = narrowing::audiences(&audiences, &request.resources)?;
         let mut signed_in = SignedIn { tenant: handle.tenant.clone(), sid };
+        let session_key = crate::login::session_key(&signed_in);
         let (session, identity) = self.sessions.find(&signed_in, now).await?;
         if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
             return Err(NOT_GOOD);
         }
         let mut batch = Batch::new();
         if scopes.iter().any(|s| s == "offline_access") && client.may(GrantType::RefreshToken) {
-            let lifetime = seconds(self.lifetimes.refresh_token_seconds);
-            (signed_in, batch) = self.sessions.offline_copy(&session, &handle.tenant, lifetime, now);
+            (signed_in, batch) = self.sessions.offline_copy(&session, &handle.tenant, self.family_lifetime(), now);
         }
-        let family_id = random_uuid(&*self.entropy);
-        let (refresh_token, current) = self.first_refresh_token(client, &handle, family_id);
-        let family = Family { client_id, sid: signed_in.sid, scopes, audiences, nonce, auth_time, current };
+        let root = random_uuid(&*self.entropy);
+        let family_id = family_of(root);
+        let (refresh_token, current) = self.first_refresh_token(client, &handle, root);
+        let refresh_until = self.refresh_until(now);
+        let mut family = Family { client_id, sid: signed_in.sid, scopes, audiences, nonce, auth_time, current, refresh_until };
+        family.keep_what_is_still_granted(client)?;
+        let chosen = narrowing::audiences(&family.audiences, &request.resources)?;
         let until = now + self.family_lifetime();
-        batch = batch.expect(key(&handle), Expect::Version(entry.version)).put(key(&handle), tombstone(Some(family_id)), Some(until)).put(
-            super::family::key(&handle.tenant, family_id),
-            serde_json::to_vec(&family).unwrap_or_default(),
-            Some(until),
-        );
+        batch = batch
+            .expect(session_key, Expect::Present)
+            .expect(key(&handle), Expect::Version(entry.version))
+            .put(key(&handle), tombstone(Some(family_id)), Some(until))
+            .put(super::family::key(&handle.tenant, family_id), serde_json::to_vec(&family).unwrap_or_default(), Some(until));
         // Signed before the commit: what is answered as issued is never lost to a failure in between.
         let granted = self.issue(client, &identity, (family_id, &family), (&family.scopes, &chosen), refresh_token, now)?;
         match self.store.commit(batch, now).await? {
@@ -128,11 +135,11 @@ impl Grants {
         }
     }
 
-    fn first_refresh_token(&self, client: &Client, handle: &CodeHandle, family: Uuid) -> (Option<String>, Option<String>) {
+    fn first_refresh_token(&self, client: &Client, handle: &CodeHandle, root: Uuid) -> (Option<String>, Option<String>) {
         if !client.may(GrantType::RefreshToken) {
             return (None, None);
         }
-        let (text, fingerprint) = RefreshHandle::issue(&handle.tenant, family, &*self.entropy);
+        let (text, fingerprint) = RefreshHandle::issue(&handle.tenant, root, &*self.entropy);
         (Some(text), Some(fingerprint))
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{Grants, seconds};
+use super::{Client, GrantError, Grants, seconds};
 use crate::store::{Batch, Expect, Key, Kind, Outcome, StoreError};
 
 /// A family of refresh tokens, as it is stored. Access tokens name it, and fall with it.
@@ -19,6 +19,24 @@ pub(super) struct Family {
     pub(super) auth_time: i64,
     /// The fingerprint of the one refresh token that is good; `None` where none was given.
     pub(super) current: Option<String>,
+    /// Until when that one is good, in seconds since 1970.
+    pub(super) refresh_until: i64,
+}
+
+impl Family {
+    /// What a client may no longer have, it is no longer given.
+    pub(super) fn keep_what_is_still_granted(&mut self, client: &Client) -> Result<(), GrantError> {
+        let had_scopes = !self.scopes.is_empty();
+        self.scopes.retain(|scope| client.scopes.contains(scope));
+        if had_scopes && self.scopes.is_empty() {
+            return Err(GrantError::InvalidScope("the client is no longer registered for any of the scopes"));
+        }
+        self.audiences.retain(|audience| client.audiences.contains(audience));
+        if self.audiences.is_empty() {
+            return Err(GrantError::InvalidTarget("the client is no longer registered for any of the audiences"));
+        }
+        Ok(())
+    }
 }
 
 /// Where a family stands.
@@ -41,6 +59,11 @@ impl Grants {
             tracing::warn!(target: "audit", event = "grant.revoked", tenant.id = %tenant, grant.id = %family, reason = why);
         }
         Ok(())
+    }
+
+    /// Until when a refresh token that is given now is good.
+    pub(super) fn refresh_until(&self, now: OffsetDateTime) -> i64 {
+        (now + seconds(self.lifetimes.refresh_token_seconds)).unix_timestamp()
     }
 
     /// A family is kept as long as whichever of its tokens ends last.

@@ -17,9 +17,11 @@ pub(super) struct CodeHandle {
     pub(super) id: String,
 }
 
-/// A refresh token: `dzr_<tenant>.<family>.<secret>`.
+/// A refresh token: `dzr_<tenant>.<root>.<secret>`. The family is stored under a digest of its root: access tokens name the
+/// family, and whoever sees one can not make a refresh token of it, not even a wrong one.
 pub(super) struct RefreshHandle {
     pub(super) tenant: TenantId,
+    pub(super) root: Uuid,
     pub(super) family: Uuid,
     /// The fingerprint of its secret.
     pub(super) secret: String,
@@ -40,17 +42,26 @@ impl CodeHandle {
 }
 
 impl RefreshHandle {
-    /// A new refresh token of a family, and its fingerprint.
-    pub(super) fn issue(tenant: &TenantId, family: Uuid, entropy: &dyn Entropy) -> (String, String) {
+    /// A new refresh token of the family of this root, and its fingerprint.
+    pub(super) fn issue(tenant: &TenantId, root: Uuid, entropy: &dyn Entropy) -> (String, String) {
         let secret = random_text(entropy);
-        (format!("dzr_{}.{}.{secret}", B64.encode(tenant.as_str()), family.simple()), fingerprint(&secret))
+        (format!("dzr_{}.{}.{secret}", B64.encode(tenant.as_str()), root.simple()), fingerprint(&secret))
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("dzr_")?.splitn(3, '.');
-        let (tenant, family, secret) = (parts.next()?, parts.next()?, parts.next()?);
-        Some(Self { tenant: tenant_of(tenant)?, family: Uuid::try_parse(family).ok()?, secret: fingerprint(secret) })
+        let (tenant, root, secret) = (parts.next()?, parts.next()?, parts.next()?);
+        let root = Uuid::try_parse(root).ok()?;
+        Some(Self { tenant: tenant_of(tenant)?, root, family: family_of(root), secret: fingerprint(secret) })
     }
+}
+
+/// The family of a root.
+pub(super) fn family_of(root: Uuid) -> Uuid {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, root.as_bytes());
+    let mut half = [0; 16];
+    half.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    uuid::Builder::from_custom_bytes(half).into_uuid()
 }
 
 fn tenant_of(encoded: &str) -> Option<TenantId> {

@@ -10,9 +10,9 @@ use crate::{
     tokens::{AccessClaims, Audience, IdClaims, MintError, Profile, TokenType},
 };
 
-/// A directory may know someone in thousands of groups; a token travels in headers. Beyond this a token has none, and userinfo
-/// has them all.
-const MOST_GROUPS_IN_TOKEN: usize = 200;
+/// A directory may know someone in thousands of groups; a token travels in headers. Groups that take more bytes than this are
+/// left out of the tokens, all of them, and userinfo has them.
+const MOST_GROUP_BYTES_IN_TOKEN: usize = 8 * 1024;
 
 impl Grants {
     /// The access token, and with the scope `openid` the ID token, of a person.
@@ -28,6 +28,7 @@ impl Grants {
         let has = |scope: &str| scopes.iter().any(|s| s == scope);
         let iat = now.unix_timestamp();
         let groups = identity.groups();
+        let groups_fit = groups.iter().map(|group| group.len() + 3).sum::<usize>() <= MOST_GROUP_BYTES_IN_TOKEN;
         let claims = AccessClaims {
             iss: self.issuer_text(),
             sub: identity.id().opaque_id(),
@@ -41,7 +42,7 @@ impl Grants {
             exp: (now + seconds(self.lifetimes.access_token_seconds)).unix_timestamp(),
             auth_time: Some(family.auth_time),
             tenant_id: identity.id().tenant_id().clone(),
-            groups: if groups.len() <= MOST_GROUPS_IN_TOKEN { groups.to_vec() } else { Vec::new() },
+            groups: if groups_fit { groups.to_vec() } else { Vec::new() },
             roles: identity.roles().to_vec(),
             preferred_username: identity.username().to_owned(),
             connector: Some(identity.connector().clone()),
@@ -58,7 +59,7 @@ impl Grants {
                 nonce: family.nonce.clone(),
                 at_hash: Some(half_hash(&access_token)),
                 sid: family.sid,
-                profile: Profile::of(identity, has),
+                profile: Profile::of(identity, |scope| has(scope) && (scope != "groups" || groups_fit)),
             };
             let alias = client.tenant_claim.as_deref().map(|name| (name, identity.id().tenant_id().as_str()));
             Some(self.keys.sign(TokenType::Id, &id, alias, client.algorithm, iat)?)
@@ -79,7 +80,7 @@ impl Grants {
         let (family_id, sid) = (random_uuid(&*self.entropy), random_uuid(&*self.entropy));
         let scopes = ["profile", "groups", "users.read"].map(str::to_owned).to_vec();
         let (client_id, audiences, current) = (client.id.clone(), client.audiences.clone(), None);
-        let family = Family { client_id, sid, scopes, audiences, nonce: None, auth_time: 0, current };
+        let family = Family { client_id, sid, scopes, audiences, nonce: None, auth_time: 0, current, refresh_until: 0 };
         move |now| self.issue(client, identity, (family_id, &family), (&family.scopes, &family.audiences), None, now)
     }
 

@@ -1,12 +1,13 @@
 //! Refresh with rotation (RFC 9700, 4.14.2): each refresh token is good once, and an old one revokes its family.
 
+use claims_mapping::Identity;
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
-use super::{Authentication, Family, GrantError, Granted, Grants, family::key, handle::RefreshHandle, narrowing, seconds};
+use super::{Authentication, Client, Family, GrantError, Granted, Grants, family::key, handle::RefreshHandle, narrowing};
 use crate::{
     config::GrantType,
-    login::{SessionError, SignedIn},
+    login::{Session, SessionError, SignedIn},
     store::{Expect, Outcome},
 };
 
@@ -38,18 +39,47 @@ impl Grants {
         let entry = self.store.get(&key(&handle.tenant, handle.family), now).await?.ok_or(NOT_GOOD)?;
         let mut family: Family = serde_json::from_slice(&entry.value).map_err(|_| NOT_GOOD)?;
         let is_current = family.current.as_ref().is_some_and(|c| c.as_bytes().ct_eq(handle.secret.as_bytes()).into());
+        if is_current && family.refresh_until <= now.unix_timestamp() {
+            return Err(NOT_GOOD);
+        }
         if family.client_id != client.id || !is_current {
             self.revoke_family(&handle.tenant, handle.family, "refresh token used twice, or by another client", now).await?;
             return Err(NOT_GOOD);
         }
+        family.keep_what_is_still_granted(client)?;
         let scopes = narrowing::scopes(&family.scopes, request.scope.as_deref())?;
         let audiences = narrowing::audiences(&family.audiences, &request.resources)?;
         let signed_in = SignedIn { tenant: handle.tenant.clone(), sid: family.sid };
-        let (mut session, identity) = match self.sessions.renew(&signed_in, now).await {
+        let (refresh_token, current) = RefreshHandle::issue(&handle.tenant, handle.root, &*self.entropy);
+        family.current = Some(current);
+        family.refresh_until = self.refresh_until(now);
+        let family_key = key(&handle.tenant, handle.family);
+        for _ in 0..3 {
+            let (session, identity) = self.renewed(&signed_in, client, now).await?;
+            let batch = self.sessions.write(&signed_in, &session).expect(family_key.clone(), Expect::Version(entry.version)).put(
+                family_key.clone(),
+                serde_json::to_vec(&family).unwrap_or_default(),
+                Some(now + self.family_lifetime()),
+            );
+            let to = (handle.family, &family);
+            let granted = self.issue(client, &identity, to, (&scopes, &audiences), Some(refresh_token.clone()), now)?;
+            if self.store.commit(batch, now).await? == Outcome::Committed {
+                return Ok(granted);
+            }
+            // Another request used the refresh token at the same moment, and won; or only the session was written meanwhile.
+            if self.store.get(&family_key, now).await?.is_none_or(|now| now.version != entry.version) {
+                return Err(NOT_GOOD);
+            }
+        }
+        Err(GrantError::Unavailable("the session is contended".into()))
+    }
+
+    async fn renewed(&self, signed_in: &SignedIn, client: &Client, now: OffsetDateTime) -> Result<(Session, Identity), GrantError> {
+        let (mut session, identity) = match self.sessions.renew(signed_in, now).await {
             Ok(renewed) => renewed,
             Err(error @ (SessionError::NoLonger(_) | SessionError::Vanished)) => {
                 // Everything that was issued in the session falls with it.
-                self.sessions.end(&signed_in, now).await?;
+                self.sessions.end(signed_in, now).await?;
                 return Err(error.into());
             }
             Err(error) => return Err(error.into()),
@@ -57,23 +87,9 @@ impl Grants {
         if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
             return Err(NOT_GOOD);
         }
-        let (refresh_token, current) = RefreshHandle::issue(&handle.tenant, handle.family, &*self.entropy);
-        family.current = Some(current);
         if session.offline {
-            session.expires_at = (now + seconds(self.lifetimes.refresh_token_seconds)).unix_timestamp();
+            session.expires_at = (now + self.family_lifetime()).unix_timestamp();
         }
-        let (family_key, session_key) = (key(&handle.tenant, handle.family), crate::login::session_key(&signed_in));
-        let batch = self
-            .sessions
-            .write(&signed_in, &session)
-            .expect(session_key, Expect::Present)
-            .expect(family_key.clone(), Expect::Version(entry.version))
-            .put(family_key, serde_json::to_vec(&family).unwrap_or_default(), Some(now + self.family_lifetime()));
-        let granted = self.issue(client, &identity, (handle.family, &family), (&scopes, &audiences), Some(refresh_token), now)?;
-        match self.store.commit(batch, now).await? {
-            Outcome::Committed => Ok(granted),
-            // Another request used it at the same moment, and won.
-            Outcome::Conflict => Err(NOT_GOOD),
-        }
+        Ok((session, identity))
     }
 }

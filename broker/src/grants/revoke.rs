@@ -25,11 +25,12 @@ impl Grants {
             }
             return Ok(());
         }
-        if let Ok(standing) = judge.judge(UnverifiedToken::new(token), now).await
-            && standing.claims.client_id == client.id
+        // Whatever stands in its way at this moment, a token that is revoked stays so.
+        if let Ok(claims) = judge.genuine(UnverifiedToken::new(token))
+            && claims.client_id == client.id
         {
-            let until = OffsetDateTime::from_unix_timestamp(standing.claims.exp).ok();
-            let key = Key::new(&standing.tenant.id, Kind::RevokedToken, standing.claims.jti.to_string());
+            let until = OffsetDateTime::from_unix_timestamp(claims.exp).ok();
+            let key = Key::new(&claims.tenant_id, Kind::RevokedToken, claims.jti.to_string());
             self.store.commit(Batch::new().put(key, Vec::new(), until), now).await?;
         }
         Ok(())

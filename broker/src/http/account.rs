@@ -67,8 +67,9 @@ async fn end(app: &App, session: &Session, parameters: &Parameters) -> Result<Re
         if csrf.is_some_and(|kept| !bool::from(kept.as_bytes().ct_eq(sent.as_bytes()))) {
             return Ok(render(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
         }
-        app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())?;
-        tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
+        if app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())? {
+            tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
+        }
     }
     forget(session).await?;
     Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY))

@@ -12,18 +12,21 @@ use axum::{
 use time::OffsetDateTime;
 use tower_sessions::Session;
 use url::Url;
+use uuid::Uuid;
 
 use super::{
     browser::{browser, signed_in},
+    caller::Peer,
     failure::Failure,
     pages::{ErrorPage, POLICY, render},
-    parameters::{Form, Parameters},
+    parameters::{Form, Parameters, Query},
 };
 use crate::{
     App,
     config::GrantType,
     grants::{Client, GrantError},
-    login::{AuthorizeRequest, SessionError, SignedIn},
+    login::{AttemptError, AuthorizeRequest, SessionError, SignedIn},
+    tokens::UnverifiedToken,
 };
 
 /// How the client wants people to be asked (OpenID Connect Core, 3.1.2.1).
@@ -35,14 +38,22 @@ struct Asking {
     anew: bool,
     /// `max_age`, in seconds.
     max_age: Option<i64>,
+    /// `id_token_hint`: this person, or no one (`Some(None)`: a hint that is none of ours).
+    person: Option<Option<Uuid>>,
 }
 
-pub(crate) async fn authorize(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Response {
+/// `POST`: the same parameters in a form. A browser sends no cookie with a form from another site, so it is sent on to the same
+/// request as a link, with which it does.
+pub(crate) async fn authorize_by_form(Form(parameters): Form) -> Response {
+    see_other(&format!("/oauth2/authorize?{}", parameters.encoded()))
+}
+
+pub(crate) async fn authorize(State(app): State<Arc<App>>, session: Session, peer: Peer, Query(parameters): Query) -> Response {
     let (client, redirect_uri) = match proven(&app, &parameters) {
         Ok(proven) => proven,
         Err(failure) => return refusal_page(&failure),
     };
-    match decide(&app, &session, client, &redirect_uri, &parameters).await {
+    match decide(&app, &session, &peer, client, &redirect_uri, &parameters).await {
         Ok(response) => response,
         Err(failure) => {
             back(&redirect_uri, &app.issuer, &[("error", failure.error), ("error_description", &failure.description)], &parameters)
@@ -63,12 +74,19 @@ fn proven<'a>(app: &'a App, parameters: &Parameters) -> Result<(&'a Client, Stri
     Ok((client, uri.to_owned()))
 }
 
-async fn decide(app: &App, session: &Session, client: &Client, redirect_uri: &str, parameters: &Parameters) -> Result<Response, Failure> {
+async fn decide(
+    app: &App,
+    session: &Session,
+    peer: &Peer,
+    client: &Client,
+    redirect_uri: &str,
+    parameters: &Parameters,
+) -> Result<Response, Failure> {
     let request = parse(client, redirect_uri, parameters)?;
-    let asking = asking(parameters)?;
+    let asking = asking(app, parameters)?;
     let now = app.seams.clock.now();
     if let Some(signed_in) = usable(app, session, client, &request, asking, now).await?
-        && let Some(response) = answer_with_code(app, &request, &signed_in, now).await?
+        && let Some(response) = answer_with_code(app, &request, &signed_in, Asked::Again, now).await?
     {
         return Ok(response);
     }
@@ -77,7 +95,12 @@ async fn decide(app: &App, session: &Session, client: &Client, redirect_uri: &st
     }
     let browser = browser(session, app).await?;
     let hint = parameters.one("login_hint")?.filter(|hint| hint.len() <= 255).map(str::to_owned);
-    let attempt = app.attempts.begin(&browser.binding, Some(request), hint, now).await.map_err(|_| Failure::unavailable())?;
+    let attempt = app.attempts.begin((&browser.binding, peer.address), Some(request), hint, now).await.map_err(|error| match error {
+        AttemptError::Slowed => {
+            Failure::new(StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many sign-ins are begun from this address")
+        }
+        AttemptError::Gone | AttemptError::Store(_) => Failure::unavailable(),
+    })?;
     Ok(see_other(&format!("/login?attempt={attempt}")))
 }
 
@@ -122,7 +145,7 @@ fn parse(client: &Client, redirect_uri: &str, parameters: &Parameters) -> Result
     })
 }
 
-fn asking(parameters: &Parameters) -> Result<Asking, Failure> {
+fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
     let mut asking = Asking::default();
     for prompt in parameters.one("prompt")?.unwrap_or_default().split(' ').filter(|p| !p.is_empty()) {
         match prompt {
@@ -133,9 +156,10 @@ fn asking(parameters: &Parameters) -> Result<Asking, Failure> {
             _ => return Err(Failure::bad_request("a value of prompt is unknown")),
         }
     }
-    if asking.never && asking.anew {
+    if asking.never && (asking.anew || parameters.one("prompt")?.is_some_and(|prompt| prompt.trim() != "none")) {
         return Err(Failure::bad_request("prompt=none goes with no other"));
     }
+    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.subject_of_id_token(UnverifiedToken::new(hint)));
     if let Some(text) = parameters.one("max_age")? {
         let age = text.parse::<u32>().map_err(|_| Failure::bad_request("max_age must be a number of seconds"))?;
         asking.max_age = Some(i64::from(age));
@@ -162,24 +186,42 @@ async fn usable(
     let young = asking.max_age.is_none_or(|age| now.unix_timestamp() - stored.auth_time < age.max(1) && age > 0);
     let tenant = identity.id().tenant_id();
     let asked_for = request.tenant.as_deref().is_none_or(|t| t == tenant.as_str());
-    let fits = young && asked_for && client.takes_tenant(tenant) && client.takes_connector(identity.connector());
+    let is_person = asking.person.is_none_or(|person| person == Some(identity.id().opaque_id()));
+    let fits = young && is_person && asked_for && client.takes_tenant(tenant) && client.takes_connector(identity.connector());
     Ok(fits.then_some(signed_in))
 }
 
-/// Answers a request with a code for a session; `None` where the session has ended meanwhile.
+/// How lately a session's person was seen upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// They have just signed in.
+    JustNow,
+    /// Earlier: the directory is asked again, and whoever is gone, disabled or of another tenant loses the session.
+    Again,
+}
+
+/// Answers a request with a code for a session; `None` where the session has ended.
 ///
 /// # Errors
-/// When the store could not tell.
+/// When the store or the directory could not tell.
 pub(crate) async fn answer_with_code(
     app: &App,
     request: &AuthorizeRequest,
     signed_in: &SignedIn,
+    asked: Asked,
     now: OffsetDateTime,
 ) -> Result<Option<Response>, Failure> {
-    let (session, identity) = match app.sessions.find(signed_in, now).await {
+    let found = match asked {
+        Asked::JustNow => app.sessions.find(signed_in, now).await,
+        Asked::Again => app.sessions.renew_and_keep(signed_in, now).await,
+    };
+    let (session, identity) = match found {
         Ok(found) => found,
         Err(SessionError::Store(_) | SessionError::Directory(_)) => return Err(Failure::unavailable()),
-        Err(_) => return Ok(None),
+        Err(error) => {
+            tracing::info!(target: "audit", event = "session.ended", tenant.id = %signed_in.tenant, session.id = %signed_in.sid, reason = %error);
+            return Ok(None);
+        }
     };
     let code = app.grants.give_code(request, signed_in, &session, now).await.map_err(|_| Failure::unavailable())?;
     tracing::info!(

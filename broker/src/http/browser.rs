@@ -33,6 +33,14 @@ pub(crate) async fn browser(session: &Session, app: &App) -> Result<Browser, Fai
     Ok(browser)
 }
 
+/// What the sign-ins of the browser behind a request are bound to; no session is made for a newcomer, who has none.
+///
+/// # Errors
+/// When the store could not tell.
+pub(crate) async fn binding(session: &Session) -> Result<Option<String>, Failure> {
+    Ok(session.get::<Browser>(ENTRY).await.map_err(unavailable)?.map(|browser| browser.binding))
+}
+
 /// The session that a browser is signed in with, where it has one; no session is made for it.
 ///
 /// # Errors
@@ -41,14 +49,15 @@ pub(crate) async fn signed_in(session: &Session) -> Result<Option<SignedIn>, Fai
     Ok(session.get::<Browser>(ENTRY).await.map_err(unavailable)?.and_then(|browser| browser.signed_in))
 }
 
-/// Signs the browser in, under a new session id and a new binding: whoever knew the old ones knows nothing.
+/// Signs the browser in, under a new session id: whoever knew the old one knows nothing. Its other tabs' sign-ins go on.
 ///
 /// # Errors
 /// When the store could not tell.
 pub(crate) async fn sign_in(session: &Session, signed_in: SignedIn, app: &App) -> Result<(), Failure> {
+    let binding = binding(session).await?.unwrap_or_else(|| random_text(&*app.seams.entropy));
     session.cycle_id().await.map_err(unavailable)?;
     session.set_expiry(Some(expiry(app, app.config.lifetimes.session_seconds)));
-    let browser = Browser { binding: random_text(&*app.seams.entropy), signed_in: Some(signed_in) };
+    let browser = Browser { binding, signed_in: Some(signed_in) };
     session.insert(ENTRY, browser).await.map_err(unavailable)
 }
 

@@ -1,13 +1,13 @@
 //! Who is at the other end: the address, the certificate, the bearer token.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
 
 use axum::{
     extract::{ConnectInfo, FromRequestParts},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
 };
 
 use super::failure::Failure;
@@ -17,12 +17,22 @@ use crate::{App, standing::Standing, tokens::UnverifiedToken};
 #[derive(Debug, Clone)]
 pub(crate) struct CertificateNames(pub(crate) Arc<[String]>);
 
+/// What a proxy adds. One of them is enough to know that the sender may be anywhere.
+const OF_PROXIES: [HeaderName; 6] = [
+    header::VIA,
+    header::FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+];
+
 /// Where a request comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// The address of the client: that of the connection, or the one that a trusted proxy names.
     pub(crate) address: IpAddr,
-    /// Whether it comes from this machine, and through no proxy.
+    /// Whether it comes from this machine, and no header tells of a proxy.
     pub(crate) is_local: bool,
     /// The names in its certificate.
     pub(crate) certificate_names: Arc<[String]>,
@@ -33,10 +43,9 @@ impl FromRequestParts<Arc<App>> for Peer {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         let connection = parts.extensions.get::<ConnectInfo<SocketAddr>>().ok_or_else(Failure::unavailable)?.0.ip().to_canonical();
         let names = parts.extensions.get::<CertificateNames>().map_or_else(|| Arc::from([]), |names| Arc::clone(&names.0));
-        let forwarded = parts.headers.contains_key("x-forwarded-for") || parts.headers.contains_key(header::FORWARDED);
         Ok(Self {
             address: forwarded_for(connection, &parts.headers, &app.config.listen.trusted_proxies),
-            is_local: connection.is_loopback() && !forwarded,
+            is_local: connection.is_loopback() && !OF_PROXIES.iter().any(|name| parts.headers.contains_key(name)),
             certificate_names: names,
         })
     }
@@ -47,17 +56,25 @@ impl FromRequestParts<Arc<App>> for Peer {
 fn forwarded_for(connection: IpAddr, headers: &HeaderMap, trusted: &[String]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| contains(network, address));
     let mut address = connection;
-    let lines: Vec<_> = headers.get_all("x-forwarded-for").iter().filter_map(|v| v.to_str().ok()).collect();
+    // A line with bytes that are no text counts too: what its proxy put on the right of them is still true.
+    let lines: Vec<_> = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes).map(String::from_utf8_lossy).collect();
     for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
         if !is_trusted(address) {
             break;
         }
-        match hop.trim().parse::<IpAddr>() {
-            Ok(hop) => address = hop.to_canonical(),
-            Err(_) => break,
+        match hop_address(hop.trim()) {
+            Some(hop) => address = hop.to_canonical(),
+            None => break,
         }
     }
     address
+}
+
+/// The address of a hop, which some proxies write with the port: `192.0.2.1:5555`, `[2001:db8::1]:443`, `[2001:db8::1]`.
+fn hop_address(hop: &str) -> Option<IpAddr> {
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
+    let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
+    hop.parse().ok().or_else(with_port).or_else(bracketed)
 }
 
 /// Whether `10.0.0.0/8` or `10.1.2.3` holds an address.
@@ -121,6 +138,28 @@ mod tests {
         assert_eq!(of("10.1.1.1", &["198.51.100.7", "203.0.113.1, 10.2.2.2"]), "203.0.113.1");
         assert_eq!(of("10.1.1.1", &["nonsense"]), "10.1.1.1");
         assert_eq!(of("::1", &["2001:db8::1"]), "2001:db8::1");
+        for (hop, address) in [
+            ("192.0.2.1:5555", "192.0.2.1"),
+            ("[2001:db8::1]:443", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[::ffff:192.0.2.1]:80", "192.0.2.1"),
+            ("203.0.113.1, 10.2.2.2:80", "203.0.113.1"),
+        ] {
+            assert_eq!(of("10.1.1.1", &[hop]), address, "{hop}");
+        }
+        for hop in ["[192.0.2.1]", "192.0.2.1:x", "192.0.2.1:99999", "[2001:db8::1", "2001:db8::1]:1", "", "[]"] {
+            assert_eq!(of("10.1.1.1", &[hop]), "10.1.1.1", "{hop}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_hide_nothing_on_their_right() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-forwarded-for", HeaderValue::from_bytes(b"\xff\xfe, 203.0.113.1").unwrap());
+        let of = |headers: &HeaderMap| forwarded_for("10.1.1.1".parse().unwrap(), headers, &["10.0.0.0/8".to_owned()]).to_string();
+        assert_eq!(of(&headers), "203.0.113.1");
+        headers.append("x-forwarded-for", HeaderValue::from_bytes(b"192.0.2.7\xe9").unwrap());
+        assert_eq!(of(&headers), "10.1.1.1", "nor is what stands further left believed past them");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl From<Fallen> for Failure {
     fn from(fallen: Fallen) -> Self {
         match fallen {
             Fallen::Store(_) => Self::unavailable(),
-            Fallen::Forged(_) | Fallen::Expired | Fallen::Tenant | Fallen::Connector | Fallen::Revoked => {
+            Fallen::Forged(_) | Fallen::Expired | Fallen::Tenant | Fallen::Connector | Fallen::Client | Fallen::Revoked => {
                 Self::invalid_token("the access token is not in force")
             }
         }

@@ -27,6 +27,7 @@ impl From<Failure> for Instead {
         let (title, todo) = match failure.status {
             StatusCode::SERVICE_UNAVAILABLE => ("Not available just now", "Wait a moment and try again."),
             StatusCode::NOT_FOUND => ("There is nothing here", "Check the address, or go to your account."),
+            StatusCode::TOO_MANY_REQUESTS => ("Too much at once", "Wait a moment and try again."),
             _ => ("This can not be used", "Go back to the application and sign in from there."),
         };
         let what = format!("What was asked for can not be given: {}.", failure.description);
@@ -41,6 +42,9 @@ impl From<AttemptError> for Instead {
     fn from(error: AttemptError) -> Self {
         match error {
             AttemptError::Gone => Self::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY),
+            AttemptError::Slowed => {
+                Failure::new(StatusCode::TOO_MANY_REQUESTS, "slow_down", "too many sign-ins are begun from this address").into()
+            }
             AttemptError::Store(_) => Failure::unavailable().into(),
         }
     }

@@ -12,30 +12,28 @@ use tower_sessions::Session;
 use super::{
     authorize::see_other,
     browser::browser,
+    caller::Peer,
     instead::{Instead, shown},
     pages::{Choose, Link, POLICY, render},
     parameters::{Parameters, Query},
     password::page,
     way::{begun, client_name, no_way, way, ways},
 };
-use crate::{App, login::AttemptError, tenancy::Wired};
+use crate::{App, tenancy::Wired};
 
 /// `GET /login`: the ways there are; straight to the one where there is only one.
-pub(crate) async fn choose(State(app): State<Arc<App>>, session: Session, Query(parameters): Query) -> Response {
-    shown(choose_way(&app, &session, &parameters).await)
+pub(crate) async fn choose(State(app): State<Arc<App>>, session: Session, peer: Peer, Query(parameters): Query) -> Response {
+    shown(choose_way(&app, &session, &peer, &parameters).await)
 }
 
-async fn choose_way(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
+async fn choose_way(app: &App, session: &Session, peer: &Peer, parameters: &Parameters) -> Result<Response, Instead> {
     let now = app.seams.clock.now();
-    let browser = browser(session, app).await?;
-    let (id, attempt) = match parameters.one("attempt")? {
-        Some(id) => (id.to_owned(), app.attempts.find(id, &browser.binding, now).await?),
-        None => {
-            let id = app.attempts.begin(&browser.binding, None, None, now).await.map_err(AttemptError::Store)?;
-            let attempt = app.attempts.find(&id, &browser.binding, now).await?;
-            (id, attempt)
-        }
-    };
+    if parameters.one("attempt")?.is_none() {
+        let browser = browser(session, app).await?;
+        let id = app.attempts.begin((&browser.binding, peer.address), None, None, now).await?;
+        return Ok(see_other(&format!("/login?attempt={id}")));
+    }
+    let (id, attempt) = begun(app, session, parameters, now).await?;
     let ways: Vec<_> = ways(app, &attempt).map(|way| Link { name: way.display_name.clone(), href: form_address(way, &id) }).collect();
     match ways.as_slice() {
         [] => Err(no_way()),

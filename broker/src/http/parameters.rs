@@ -47,6 +47,11 @@ impl Parameters {
         self.0.iter().filter(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.clone()).collect()
     }
 
+    /// The parameters as a query.
+    pub(crate) fn encoded(&self) -> String {
+        url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+
     /// Refuses parameters that are not known, by name.
     ///
     /// # Errors
@@ -72,17 +77,19 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// The parameters of a form's body; with GET, those of the query.
+/// The parameters of a form's body; with GET and HEAD, those of the query.
 pub(crate) struct Form(pub(crate) Parameters);
 
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = Failure;
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        if request.method() == Method::GET {
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
             return Parameters::parse(request.uri().query().unwrap_or_default().as_bytes()).map(Self);
         }
         let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        if !content_type.starts_with("application/x-www-form-urlencoded") {
+        // The media type, in any case (RFC 9110, 8.3.1), without its parameters.
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             let what = "send the parameters as application/x-www-form-urlencoded";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request", what));
         }
@@ -97,5 +104,40 @@ pub(crate) fn body_failure(status: StatusCode) -> Failure {
         Failure::new(status, "invalid_request", format!("the body is larger than {} bytes", super::MOST_BODY_BYTES))
     } else {
         Failure::bad_request("the body could not be read")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    async fn read(method: Method, content_type: &str) -> Result<Option<String>, StatusCode> {
+        let request = Request::builder().method(method).uri("/?a=query").header(header::CONTENT_TYPE, content_type);
+        let Form(form) = Form::from_request(request.body(Body::from("a=body")).unwrap(), &()).await.map_err(|failure| failure.status)?;
+        Ok(form.one("a").unwrap().map(str::to_owned))
+    }
+
+    #[tokio::test]
+    async fn a_head_is_read_as_a_get() {
+        for method in [Method::GET, Method::HEAD] {
+            assert_eq!(read(method, "text/plain").await, Ok(Some("query".to_owned())));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_forms_media_type_is_read_in_any_case_and_whole() {
+        for good in [
+            "application/x-www-form-urlencoded",
+            "Application/X-WWW-Form-Urlencoded",
+            "application/x-www-form-urlencoded;charset=UTF-8",
+            "application/x-www-form-urlencoded ; charset=utf-8",
+        ] {
+            assert_eq!(read(Method::POST, good).await, Ok(Some("body".to_owned())), "{good}");
+        }
+        for bad in ["application/x-www-form-urlencoded-not", "application/json", "multipart/form-data", ""] {
+            assert_eq!(read(Method::POST, bad).await, Err(StatusCode::UNSUPPORTED_MEDIA_TYPE), "{bad}");
+        }
     }
 }

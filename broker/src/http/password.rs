@@ -13,7 +13,7 @@ use tower_sessions::Session;
 use url::Url;
 
 use super::{
-    authorize::{answer_with_code, see_other},
+    authorize::{Asked, answer_with_code, see_other},
     browser::{known_cookie, set_known_cookie, sign_in, signed_in},
     caller::Peer,
     instead::{Instead, shown},
@@ -95,7 +95,7 @@ impl Try<'_> {
         sign_in(self.session, signed_in.clone(), app).await?;
         self.audit_entered(&identity, &signed_in);
         match &self.attempt.request {
-            Some(request) => Ok(answer_with_code(app, request, &signed_in, now).await?.ok_or(AttemptError::Gone)?),
+            Some(request) => Ok(answer_with_code(app, request, &signed_in, Asked::JustNow, now).await?.ok_or(AttemptError::Gone)?),
             None => Ok(see_other("/account")),
         }
     }

@@ -11,22 +11,34 @@ use std::{
 use axum::{Extension, Router};
 use axum_server::{
     Handle,
-    accept::{Accept, NoDelayAcceptor},
+    accept::Accept,
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use time::OffsetDateTime;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tower::Layer as _;
 
-use super::caller::CertificateNames;
-use crate::{App, config::TlsConfig};
+use super::{
+    caller::CertificateNames,
+    patience::{PatientAcceptor, PatientStream},
+};
+use crate::{
+    App,
+    config::TlsConfig,
+    store::{Store, StoreError},
+};
 
 /// How long requests under way may take after the end was asked for.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a client may take to send the head of a request, so that none holds a connection for nothing.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The most connections at the public doors at a time.
+const MOST_CONNECTIONS: usize = 4_096;
+/// The most expired records that one sweep removes: the store's writer does nothing else meanwhile.
+const SWEPT_AT_ONCE: usize = 10_000;
 
 /// The program could not listen.
 #[derive(Debug, thiserror::Error)]
@@ -78,15 +90,16 @@ pub async fn serve(
         app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
     let reload = tls.as_ref().map(|(running, config)| tokio::spawn(reload_on_hangup(running.clone(), TlsConfig::clone(config))));
-    let admin_server = http(axum_server::from_tcp(admin.0)?.acceptor(NoDelayAcceptor)).handle(admin_end.clone());
+    let admin_server = http(axum_server::from_tcp(admin.0)?.acceptor(PatientAcceptor::unbounded())).handle(admin_end.clone());
     let admin_server = admin_server.serve(admin.1.into_make_service());
     let service = public.1.into_make_service_with_connect_info::<SocketAddr>();
     let public_server = async {
         let server = axum_server::from_tcp(public.0)?;
+        let patient = PatientAcceptor::bounded(MOST_CONNECTIONS);
         match tls {
-            None => http(server.acceptor(NoDelayAcceptor)).handle(public_end.clone()).serve(service).await,
+            None => http(server.acceptor(patient)).handle(public_end.clone()).serve(service).await,
             Some((config, _)) => {
-                let acceptor = WithCertificate(RustlsAcceptor::new(config).acceptor(NoDelayAcceptor));
+                let acceptor = WithCertificate(RustlsAcceptor::new(config).acceptor(patient));
                 http(server.acceptor(acceptor)).handle(public_end.clone()).serve(service).await
             }
         }
@@ -120,10 +133,18 @@ async fn upkeep(app: Arc<App>) {
         if let Err(error) = app.keys.rotate(&*app.seams.store, now).await {
             tracing::error!(%error, "keys could not be rotated; those in force stay");
         }
-        if let Err(error) = app.seams.store.sweep(now, 10_000).await {
+        if let Err(error) = sweep(&*app.seams.store, now, SWEPT_AT_ONCE).await {
             tracing::error!(%error, "expired records could not be swept");
         }
     }
+}
+
+/// Removes everything that has expired, in parts, so that other writers come between them.
+async fn sweep(store: &dyn Store, now: OffsetDateTime, at_once: usize) -> Result<(), StoreError> {
+    while store.sweep(now, at_once).await? >= at_once {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }
 
 /// Reads the TLS files again at SIGHUP; broken ones leave what is in force.
@@ -168,10 +189,10 @@ fn tls(config: &TlsConfig) -> Result<ServerConfig, ListenError> {
 
 /// Puts the names of a verified client certificate into each request of its connection.
 #[derive(Clone)]
-struct WithCertificate(RustlsAcceptor<NoDelayAcceptor>);
+struct WithCertificate(RustlsAcceptor<PatientAcceptor>);
 
 impl<S: Send + 'static> Accept<TcpStream, S> for WithCertificate {
-    type Stream = TlsStream<TcpStream>;
+    type Stream = TlsStream<PatientStream<TcpStream>>;
     type Service = axum::middleware::AddExtension<S, CertificateNames>;
     type Future = futures_util::future::BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
 
@@ -196,4 +217,49 @@ fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
         })
     });
     common.chain(dns).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::{Instant, timeout},
+    };
+
+    use super::*;
+    use crate::store::{Batch, Key, Kind, embedded::Embedded};
+
+    #[tokio::test]
+    async fn silent_sockets_do_not_hold_a_connection() {
+        for said in ["", "PRI * HTTP/2.0", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\n"] {
+            let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            let mut socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            socket.write_all(said.as_bytes()).await.unwrap();
+            let server = http(axum_server::from_tcp(listener).unwrap().acceptor(PatientAcceptor::unbounded()));
+            // From here on the clock runs ahead whenever all wait.
+            tokio::time::pause();
+            let server = tokio::spawn(server.serve(Router::new().into_make_service()));
+            let begun = Instant::now();
+            let mut answer = Vec::new();
+            let ended = timeout(Duration::from_secs(600), socket.read_to_end(&mut answer)).await;
+            assert!(ended.is_ok(), "{said:?}: it is still open");
+            assert!(begun.elapsed() <= Duration::from_secs(61), "{said:?}: {:?}", begun.elapsed());
+            server.abort();
+            tokio::time::resume();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sweep_goes_on_until_nothing_expired_is_left() {
+        let store = Embedded::in_memory().unwrap();
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let expired = Some(now + Duration::from_secs(1));
+        let batch = (0..25).fold(Batch::new(), |batch, i| batch.put(Key::system(Kind::Attempt, format!("{i}")), Vec::new(), expired));
+        let batch = batch.put(Key::system(Kind::Attempt, "lasting"), Vec::new(), None);
+        store.commit(batch, now).await.unwrap();
+        let later = now + Duration::from_secs(1);
+        sweep(&store, later, 10).await.unwrap();
+        assert_eq!(store.sweep(later, 100).await.unwrap(), 0, "three sweeps removed all");
+        assert!(store.get(&Key::system(Kind::Attempt, "lasting"), later).await.unwrap().is_some());
+    }
 }

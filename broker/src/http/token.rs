@@ -17,13 +17,13 @@ use super::{
 };
 use crate::{
     App,
-    grants::{Authentication, CodeRequest, GrantError, Granted, RefreshRequest},
+    grants::{Authentication, Clients, CodeRequest, GrantError, Granted, RefreshRequest},
     metrics::Metrics,
 };
 
 /// `POST /oauth2/token` (RFC 6749, 3.2).
 pub(crate) async fn token(State(app): State<Arc<App>>, headers: HeaderMap, Form(parameters): Form) -> Response {
-    let outcome = match authentication(&headers, &parameters) {
+    let outcome = match authentication(&app.grants.clients, &headers, &parameters) {
         Ok(who) => grant(&app, &who, &parameters).await.map_err(|failure| (failure, Some(who.id))),
         Err(failure) => Err((failure, None)),
     };
@@ -84,14 +84,14 @@ async fn grant(app: &App, who: &Authentication, parameters: &Parameters) -> Resu
 
 /// `POST /oauth2/revoke` (RFC 7009).
 pub(crate) async fn revoke(State(app): State<Arc<App>>, headers: HeaderMap, Form(parameters): Form) -> Result<StatusCode, Failure> {
-    let who = authentication(&headers, &parameters)?;
+    let who = authentication(&app.grants.clients, &headers, &parameters)?;
     let token = parameters.required("token")?;
     let done = app.grants.revoke(&who, token, &app.judge, app.seams.clock.now()).await;
     done.map(|()| StatusCode::OK).map_err(|error| Failure::from(&error))
 }
 
 /// How the client says who it is: in the header, or in the body, and never in both (RFC 6749, 2.3).
-fn authentication(headers: &HeaderMap, parameters: &Parameters) -> Result<Authentication, Failure> {
+fn authentication(clients: &Clients, headers: &HeaderMap, parameters: &Parameters) -> Result<Authentication, Failure> {
     let secret = parameters.one("client_secret")?;
     let Some(header) = headers.get(header::AUTHORIZATION) else {
         let id = parameters.required("client_id")?.to_owned();
@@ -103,14 +103,44 @@ fn authentication(headers: &HeaderMap, parameters: &Parameters) -> Result<Authen
         return Err(invalid());
     }
     let decoded = STANDARD.decode(credentials.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
-    let (id, password) = decoded.split_once(':').ok_or_else(invalid)?;
-    // Both halves are form-encoded before they are joined (RFC 6749, 2.3.1).
-    let decode = |text: &str| {
-        url::form_urlencoded::parse(text.replace('&', "%26").replace('=', "%3D").as_bytes()).next().map(|(k, _)| k.into_owned())
-    };
-    let (id, password) = (decode(id).unwrap_or_default(), decode(password).unwrap_or_default());
-    if secret.is_some() || parameters.one("client_id")?.is_some_and(|named| named != id) {
+    let raw = decoded.split_once(':').ok_or_else(invalid)?;
+    let named = parameters.one("client_id")?;
+    let candidates: Vec<_> = basic(raw).into_iter().filter(|candidate| named.is_none_or(|named| named == candidate.id)).collect();
+    if secret.is_some() || candidates.is_empty() {
         return Err(Failure::bad_request("say who the client is in the header or in the body, not in both"));
     }
-    Ok(Authentication { id, secret: Some(Secret::new(password)) })
+    let (right, wrong): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| clients.authenticate(candidate).is_ok());
+    right.into_iter().chain(wrong).next().ok_or_else(invalid)
+}
+
+/// What the two halves of a Basic header may mean. Both are form-encoded before they are joined (RFC 6749, 2.3.1), so that is
+/// the first reading; many clients (Authlib, curl) send them as they are, `+` and `%` too. An empty password is no secret: so a
+/// public client names itself.
+fn basic((id, password): (&str, &str)) -> [Authentication; 2] {
+    let decode = |text: &str| {
+        let only_key = text.replace('&', "%26").replace('=', "%3D");
+        url::form_urlencoded::parse(only_key.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()
+    };
+    let secret = |text: String| Some(text).filter(|text| !text.is_empty()).map(Secret::new);
+    [
+        Authentication { id: decode(id), secret: secret(decode(password)) },
+        Authentication { id: id.to_owned(), secret: secret(password.to_owned()) },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(joined: &str) -> [(String, Option<String>); 2] {
+        basic(joined.split_once(':').unwrap()).map(|who| (who.id, who.secret.map(|secret| secret.expose().to_owned())))
+    }
+
+    #[test]
+    fn the_encoded_reading_comes_first_and_the_raw_one_second() {
+        let who = |id: &str, secret: Option<&str>| (id.to_owned(), secret.map(str::to_owned));
+        assert_eq!(read("a%2Bb:c%25d+e"), [who("a+b", Some("c%d e")), who("a%2Bb", Some("c%25d+e"))]);
+        assert_eq!(read("app:a&b=c:d"), [who("app", Some("a&b=c:d")), who("app", Some("a&b=c:d"))]);
+        assert_eq!(read("app:"), [who("app", None), who("app", None)]);
+    }
 }

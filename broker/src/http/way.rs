@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use tower_sessions::Session;
 
 use super::{
-    browser::browser,
+    browser::binding,
     instead::Instead,
     pages::{ErrorPage, POLICY},
     parameters::Parameters,
@@ -27,9 +27,11 @@ pub(super) async fn begun(
     now: OffsetDateTime,
 ) -> Result<(String, Attempt), Instead> {
     let id = parameters.one("attempt")?.ok_or(AttemptError::Gone)?;
-    let browser = browser(session, app).await?;
-    let attempt = app.attempts.find(id, &browser.binding, now).await?;
-    Ok((id.to_owned(), attempt))
+    let binding = binding(session).await?.ok_or(AttemptError::Gone)?;
+    let attempt = app.attempts.find(id, &binding, now).await?;
+    // The application may be gone since.
+    let known = attempt.request.is_none() || client(app, &attempt).is_some();
+    if known { Ok((id.to_owned(), attempt)) } else { Err(no_way()) }
 }
 
 pub(super) fn client<'a>(app: &'a App, attempt: &Attempt) -> Option<&'a Client> {

@@ -1,11 +1,12 @@
 //! A sign-in under way. It is bound to the browser that began it, and is used once.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 
+use super::guessing::{Buckets, network_of};
 use crate::{
     seams::Entropy,
     secret_text::random_text,
@@ -53,6 +54,9 @@ pub enum AttemptError {
     /// It is over, was used, was begun in another browser, or never was.
     #[error("this sign-in is over, or was begun in another browser")]
     Gone,
+    /// Too many are begun from this address.
+    #[error("too many sign-ins are begun from this address; wait a moment")]
+    Slowed,
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -63,6 +67,8 @@ pub struct Attempts {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     lifetime: Duration,
+    /// How many each address may begin: each is a record.
+    begun: Buckets<IpAddr>,
 }
 
 impl std::fmt::Debug for Attempts {
@@ -75,20 +81,21 @@ impl Attempts {
     /// Attempts that last so long.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, lifetime: Duration) -> Self {
-        Self { store, entropy, lifetime }
+        Self { store, entropy, lifetime, begun: Buckets::refilling(600, Duration::milliseconds(200)) }
     }
 
-    /// Begins one, and gives its id.
+    /// Begins one, and gives its id. An address may begin 600 at once, and 5 a second.
     ///
     /// # Errors
-    /// When the store could not tell.
+    /// [`AttemptError::Slowed`] beyond that; else when the store could not tell.
     pub async fn begin(
         &self,
-        browser: &str,
+        (browser, address): (&str, IpAddr),
         request: Option<AuthorizeRequest>,
         login_hint: Option<String>,
         now: OffsetDateTime,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, AttemptError> {
+        self.begun.take(network_of(address), now).map_err(|_| AttemptError::Slowed)?;
         let id = random_text(&*self.entropy);
         let attempt = Attempt { request, login_hint, csrf: random_text(&*self.entropy), browser: browser.to_owned() };
         let value = serde_json::to_vec(&attempt).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Guessing is slowed, and no one is locked out by someone else's guesses.
 //!
 //! Three counts of failures, each a bucket that refills with time: one account from one address, one address over all
-//! accounts, one account over all addresses. The last one does not count against a browser on which the account has signed
-//! in before, so that a spread attack slows the attackers and newcomers, not the account's owner. A try takes its place in
+//! accounts, one account over all addresses. A browser on which the account has signed in before has a bucket of its own
+//! instead, which no one else can fill: neither a spread attack nor a neighbour behind the same address slows the owner. A try takes its place in
 //! the buckets before the password is looked at, and a success gives it back: of a hundred tries at once no more than the
 //! bucket holds are looked at.
 
@@ -31,17 +31,21 @@ impl Guesser {
     #[must_use]
     pub fn new(connector: &str, tenant: Option<&str>, name: &str, address: IpAddr, known_browser: bool) -> Self {
         let account = fingerprint(&format!("{connector}\0{}\0{}", tenant.unwrap_or_default(), canonical(name)));
-        let network = match address.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
-            v4 @ IpAddr::V4(_) => v4,
-        };
-        Self { account, network, known_browser }
+        Self { account, network: network_of(address), known_browser }
     }
 
     /// What a browser keeps to show later that this account has signed in on it; it is signed where it is set.
     #[must_use]
     pub fn account(&self) -> &str {
         &self.account
+    }
+}
+
+/// What is counted as one address: of IPv6 the /64.
+pub(super) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -58,6 +62,7 @@ pub struct Guessing {
     account_at_network: Buckets<(String, IpAddr)>,
     network: Buckets<IpAddr>,
     account: Buckets<String>,
+    known_browser: Buckets<String>,
 }
 
 impl Guessing {
@@ -68,6 +73,7 @@ impl Guessing {
             account_at_network: Buckets::new(config.account_burst, config.account_seconds),
             network: Buckets::new(config.address_burst, config.address_seconds),
             account: Buckets::new(config.spread_burst, config.spread_seconds),
+            known_browser: Buckets::new(config.account_burst, config.account_seconds),
         }
     }
 
@@ -76,15 +82,16 @@ impl Guessing {
     /// # Errors
     /// How long to wait, where there is none.
     pub fn take(&self, guesser: &Guesser, now: OffsetDateTime) -> Result<(), Duration> {
+        if guesser.known_browser {
+            return self.known_browser.take(guesser.account.clone(), now);
+        }
         self.network.take(guesser.network, now)?;
         let pair = (guesser.account.clone(), guesser.network);
         if let Err(wait) = self.account_at_network.take(pair.clone(), now) {
             self.network.give_back(&guesser.network);
             return Err(wait);
         }
-        if !guesser.known_browser
-            && let Err(wait) = self.account.take(guesser.account.clone(), now)
-        {
+        if let Err(wait) = self.account.take(guesser.account.clone(), now) {
             self.network.give_back(&guesser.network);
             self.account_at_network.give_back(&pair);
             return Err(wait);
@@ -94,17 +101,18 @@ impl Guessing {
 
     /// Gives the place back: the password was right, or it could not be told.
     pub fn give_back(&self, guesser: &Guesser) {
+        if guesser.known_browser {
+            return self.known_browser.give_back(&guesser.account);
+        }
         self.network.give_back(&guesser.network);
         self.account_at_network.give_back(&(guesser.account.clone(), guesser.network));
-        if !guesser.known_browser {
-            self.account.give_back(&guesser.account);
-        }
+        self.account.give_back(&guesser.account);
     }
 }
 
 /// Buckets by key, as the moment until which each is paid (the generic cell rate algorithm).
 #[derive(Debug)]
-struct Buckets<K> {
+pub(super) struct Buckets<K> {
     paid_until: Mutex<HashMap<K, OffsetDateTime>>,
     burst: i32,
     each: Duration,
@@ -115,11 +123,15 @@ const MOST_KEYS: usize = 50_000;
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(burst: u32, seconds: u64) -> Self {
-        let each = Duration::seconds(i64::try_from(seconds).unwrap_or(i64::MAX).min(86_400));
+        Self::refilling(burst, Duration::seconds(i64::try_from(seconds).unwrap_or(i64::MAX).min(86_400)))
+    }
+
+    /// Buckets of this size, in which one place comes free so often.
+    pub(super) fn refilling(burst: u32, each: Duration) -> Self {
         Self { paid_until: Mutex::default(), burst: i32::try_from(burst).unwrap_or(i32::MAX).min(100_000), each }
     }
 
-    fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
+    pub(super) fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
         let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         if paid.len() >= MOST_KEYS && !paid.contains_key(&key) {
             make_room(&mut paid, now);
@@ -195,13 +207,20 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_attack_does_not_lock_the_owner_out() {
+    fn no_one_else_locks_the_owner_out() {
         let guessing = guessing();
         for i in 0..6 {
             guessing.take(&jane([10, 0, 1, i], false), NOW).unwrap();
         }
         assert!(guessing.take(&jane([10, 0, 2, 1], false), NOW).is_err(), "newcomers wait");
-        guessing.take(&jane([10, 0, 2, 1], true), NOW).unwrap();
+        for i in 0..5 {
+            let name = format!("user{i}");
+            guessing.take(&Guesser::new("people", None, &name, IpAddr::from([10, 0, 2, 1]), false), NOW).unwrap();
+        }
+        for _ in 0..3 {
+            guessing.take(&jane([10, 0, 2, 1], true), NOW).unwrap();
+        }
+        assert!(guessing.take(&jane([10, 0, 2, 1], true), NOW).is_err(), "and the owner's own guesses are slowed too");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use claims_mapping::{Identity, MappedUser, Tenant, TenantId, TenantLabel};
+use claims_mapping::{Identity, MappedUser, Tenant, TenantId, TenantLabel, TenantRule};
 use connectors::{ConnectorError, LoginName, Secret};
 use time::{Duration, OffsetDateTime};
 
@@ -43,6 +43,9 @@ pub enum SignInError {
     Store(#[from] crate::store::StoreError),
 }
 
+/// A name that no one has.
+const NO_ONE: &str = "no-one-33f1a2b86d0c4e57";
+
 /// The use case.
 #[derive(Debug)]
 pub struct PasswordSignIn {
@@ -57,11 +60,25 @@ impl PasswordSignIn {
         Self { admission, guessing }
     }
 
-    /// Whose try this is; the browser's proof that the account has signed in on it is judged by the front door.
+    /// Whose try this is; the browser's proof that the account has signed in on it is judged by the front door. What is
+    /// counted does not depend on which tenants there are, and can not be varied by naming others.
     #[must_use]
     pub fn guesser(&self, connector: &Wired, typed: &Typed<'_>, known_browser: impl FnOnce(&str) -> bool) -> Guesser {
-        let (name, tenant) = self.split(typed).unwrap_or((typed.name, None));
-        let of = |known| Guesser::new(connector.id.as_str(), tenant.as_ref().map(|t| t.id.as_str()), name, typed.address, known);
+        let split = typed.name.rsplit_once('@');
+        let label = |label: &str| self.tenants().by_label(label).map_or_else(|| label.to_owned(), |t| t.id.as_str().to_owned());
+        let (name, tenant) = match (&connector.policy.tenant_rule, typed.tenant, split) {
+            (TenantRule::Fixed(id) | TenantRule::Default(id), _, _) => {
+                let own = split.filter(|(_, l)| label(l) == id.as_str());
+                (own.map_or(typed.name, |(name, _)| name), Some(id.as_str().to_owned()))
+            }
+            (TenantRule::Mapped(_), Some(requested), _) => {
+                let own = split.filter(|(_, l)| label(l) == requested);
+                (own.map_or(typed.name, |(name, _)| name), Some(requested.to_owned()))
+            }
+            (TenantRule::Mapped(_), None, Some((name, l))) => (name, Some(label(l))),
+            (TenantRule::Mapped(_), None, None) => (typed.name, None),
+        };
+        let of = |known| Guesser::new(connector.id.as_str(), tenant.as_deref(), name, typed.address, known);
         let known = known_browser(of(false).account());
         of(known)
     }
@@ -88,6 +105,9 @@ impl PasswordSignIn {
     async fn look(&self, connector: &Wired, typed: &Typed<'_>, now: OffsetDateTime) -> Result<(Identity, MappedUser), SignInError> {
         let password = connector.password.as_ref().ok_or(SignInError::Wrong)?;
         let (name, tenant) = self.split(typed).ok_or(SignInError::Wrong)?;
+        // A tenant that this connector can not yield: the same way is gone for a name that no one has, so that no password of
+        // anyone is tried at the upstream.
+        let name = if tenant.as_ref().is_none_or(|t| connector.policy.tenant_rule.admits(&t.id)) { name } else { NO_ONE };
         let login = LoginName { name: name.to_owned(), tenant: tenant.clone() };
         let user = password.authenticate(&login, &typed.password).await?.ok_or(SignInError::Wrong)?;
         let admitted = self.admission.admit(connector, &user, now).await.map_err(|error| match error {

@@ -40,6 +40,9 @@ pub struct Session {
     /// Proves that the sign-out form was shown to this browser.
     pub csrf: String,
     user: StoredUser,
+    /// The version of the record that it was read from: a write over another one is refused.
+    #[serde(skip)]
+    version: u64,
 }
 
 impl std::fmt::Debug for Session {
@@ -132,11 +135,11 @@ impl Sessions {
         before: Option<&SignedIn>,
         now: OffsetDateTime,
     ) -> Result<SignedIn, StoreError> {
-        let mut sid = random_uuid(&*self.entropy);
+        let mut same = None;
         if let Some(before) = before {
             match self.load(before, now).await {
                 Ok(session) if session.opaque_id == identity.id().opaque_id() && &before.tenant == identity.id().tenant_id() => {
-                    sid = before.sid
+                    same = Some((before.clone(), session.version));
                 }
                 Ok(_) => drop(self.end(before, now).await?),
                 Err(SessionError::Store(error)) => return Err(error),
@@ -151,8 +154,15 @@ impl Sessions {
             opaque_id: identity.id().opaque_id(),
             csrf: random_text(&*self.entropy),
             user: mapped.into(),
+            version: 0,
         };
-        let signed_in = SignedIn { tenant: identity.id().tenant_id().clone(), sid };
+        if let Some((before, version)) = same
+            && self.store.commit(self.write(&before, &Session { version, ..session.clone() }), now).await? == Outcome::Committed
+        {
+            return Ok(before);
+        }
+        // A new one; also where the session before was ended at this very moment: what was ended stays so.
+        let signed_in = SignedIn { tenant: identity.id().tenant_id().clone(), sid: random_uuid(&*self.entropy) };
         let (key, value, until) = record(&signed_in.tenant, signed_in.sid, &session);
         self.store.commit(Batch::new().put(key, value, until), now).await?;
         Ok(signed_in)
@@ -191,19 +201,39 @@ impl Sessions {
         Ok((session, identity))
     }
 
+    /// [`Self::renew`], and what came of it kept: a person who is no longer there loses the session.
+    ///
+    /// # Errors
+    /// As [`Self::renew`].
+    pub async fn renew_and_keep(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
+        let (session, identity) = match self.renew(signed_in, now).await {
+            Err(error @ (SessionError::NoLonger(_) | SessionError::Vanished)) => {
+                self.end(signed_in, now).await?;
+                return Err(error);
+            }
+            other => other?,
+        };
+        match self.store.commit(self.write(signed_in, &session), now).await? {
+            Outcome::Committed => Ok((session, identity)),
+            // Renewed by another request meanwhile, or ended: the record says which.
+            Outcome::Conflict => self.find(signed_in, now).await,
+        }
+    }
+
     /// The record of a session that goes on beyond the sign-out, for the grant that asked for it.
     #[must_use]
     pub fn offline_copy(&self, session: &Session, tenant: &TenantId, lifetime: Duration, now: OffsetDateTime) -> (SignedIn, Batch) {
         let signed_in = SignedIn { tenant: tenant.clone(), sid: random_uuid(&*self.entropy) };
         let copy = Session { offline: true, expires_at: (now + lifetime).unix_timestamp(), ..session.clone() };
-        (signed_in.clone(), self.write(&signed_in, &copy))
+        let (key, value, until) = record(&signed_in.tenant, signed_in.sid, &copy);
+        (signed_in, Batch::new().put(key, value, until))
     }
 
-    /// The batch that writes a renewed session back; it fails where the session has ended meanwhile.
+    /// The batch that writes a renewed session back; it fails where the session was written or ended meanwhile.
     #[must_use]
     pub fn write(&self, signed_in: &SignedIn, session: &Session) -> Batch {
         let (key, value, until) = record(&signed_in.tenant, signed_in.sid, session);
-        Batch::new().put(key, value, until)
+        Batch::new().expect(key.clone(), Expect::Version(session.version)).put(key, value, until)
     }
 
     /// Ends a session; everything issued in it falls with it. One that has ended already is no error.
@@ -222,7 +252,8 @@ impl Sessions {
 
     async fn load(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<Session, SessionError> {
         let entry = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await?.ok_or(SessionError::Ended)?;
-        serde_json::from_slice(&entry.value).map_err(|_| SessionError::Ended)
+        let session: Session = serde_json::from_slice(&entry.value).map_err(|_| SessionError::Ended)?;
+        Ok(Session { version: entry.version, ..session })
     }
 
     async fn admit(

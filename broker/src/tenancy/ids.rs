@@ -1,7 +1,7 @@
 //! The durable record of who an opaque id is. It is written when a user is first returned, a batch for a page, and it is
 //! authoritative: the same id for someone else is refused.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use claims_mapping::{ConnectorId, IdScheme, Identity, Subject, TenantId};
 use moka::sync::Cache;
@@ -48,7 +48,7 @@ impl IdRecords {
     /// Records these people of one tenant; those whose id belongs to someone else are dropped and audited.
     ///
     /// # Errors
-    /// When the store could not tell.
+    /// When the store could not tell, or others keep recording the same people at the same moment.
     pub async fn keep(
         &self,
         tenant: &TenantId,
@@ -56,40 +56,56 @@ impl IdRecords {
         people: Vec<Identity>,
         now: OffsetDateTime,
     ) -> Result<Vec<Identity>, StoreError> {
+        for _ in 0..3 {
+            if let Some(owners) = self.try_keep(tenant, ids, &people, now).await? {
+                return Ok(people.into_iter().zip(owners).filter_map(|(person, owner)| owner.then_some(person)).collect());
+            }
+        }
+        Err(StoreError::Unavailable("the record of ids is contended".into()))
+    }
+
+    /// For each of these people, whether their id is theirs; `None` where another request recorded one of them meanwhile.
+    async fn try_keep(
+        &self,
+        tenant: &TenantId,
+        ids: IdScheme,
+        people: &[Identity],
+        now: OffsetDateTime,
+    ) -> Result<Option<Vec<bool>>, StoreError> {
         let mut batch = Batch::new();
-        let mut fresh = Vec::new();
-        let mut kept = Vec::with_capacity(people.len());
+        let mut first: HashMap<Uuid, UserRecord> = HashMap::new();
+        let mut owners = Vec::with_capacity(people.len());
         for person in people {
-            if self.known.contains_key(&digest(&person)) {
-                kept.push(person);
-                continue;
-            }
-            let key = Key::new(tenant, Kind::User, person.id().opaque_id().to_string());
+            let id = person.id().opaque_id();
             let record = UserRecord { connector: person.connector().clone(), subject: person.subject().clone() };
-            match self.get(tenant, person.id().opaque_id(), now).await? {
-                Some(owner) if owner != record => {
-                    refused(&person);
-                    continue;
-                }
-                Some(_) => {}
+            let is_owner = if self.known.contains_key(&digest(person)) {
+                true
+            } else if let Some(owner) = first.get(&id) {
+                *owner == record
+            } else if let Some(owner) = self.get(tenant, id, now).await? {
+                owner == record
+            } else if ids == IdScheme::Verbatim && !self.claim(tenant, id, now).await? {
                 // A verbatim id is the upstream's own, and could be claimed in two tenants; a derived one holds its tenant.
-                None if ids == IdScheme::Verbatim && !self.claim(tenant, person.id().opaque_id(), now).await? => {
-                    refused(&person);
-                    continue;
-                }
-                None => {
-                    let value = serde_json::to_vec(&record).unwrap_or_default();
-                    batch = batch.expect(key.clone(), Expect::Absent).put(key, value, None);
-                }
+                false
+            } else {
+                let key = Key::new(tenant, Kind::User, id.to_string());
+                let value = serde_json::to_vec(&record).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+                batch = batch.expect(key.clone(), Expect::Absent).put(key, value, None);
+                true
+            };
+            if is_owner {
+                first.insert(id, record);
+            } else {
+                refused(person);
             }
-            fresh.push(digest(&person));
-            kept.push(person);
+            owners.push(is_owner);
         }
-        // A conflict means that another request recorded one of them at the same moment; the next one looks again.
-        if batch.is_empty() || self.store.commit(batch, now).await? == Outcome::Committed {
-            fresh.into_iter().for_each(|digest| self.known.insert(digest, ()));
+        if !batch.is_empty() && self.store.commit(batch, now).await? == Outcome::Conflict {
+            return Ok(None);
         }
-        Ok(kept)
+        let kept = people.iter().zip(&owners).filter(|(_, is_owner)| **is_owner);
+        kept.for_each(|(person, _)| self.known.insert(digest(person), ()));
+        Ok(Some(owners))
     }
 
     /// Who an id of this tenant is.
@@ -98,7 +114,7 @@ impl IdRecords {
     /// When the store could not tell.
     pub async fn get(&self, tenant: &TenantId, id: Uuid, now: OffsetDateTime) -> Result<Option<UserRecord>, StoreError> {
         let entry = self.store.get(&Key::new(tenant, Kind::User, id.to_string()), now).await?;
-        Ok(entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()))
+        entry.map(|entry| serde_json::from_slice(&entry.value).map_err(|e| StoreError::Unavailable(Box::new(e)))).transpose()
     }
 
     /// Claims a verbatim id for a tenant, over the whole instance. Whoever comes first has it.

@@ -1,6 +1,9 @@
 //! Which tenants there are, and by what names.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use arc_swap::ArcSwap;
 use claims_mapping::{ConnectorId, ConnectorPolicy, MappedUser, OperatedBy, Rejection, Tenant, TenantId, TenantLabel, TenantRule};
@@ -25,6 +28,8 @@ pub struct Tenants {
     index: ArcSwap<Index>,
     /// Whether a tenant that an operator's connector names, and that is not configured, comes into being.
     create: bool,
+    /// Labels that no such tenant may have.
+    reserved: BTreeSet<String>,
     store: Arc<dyn Store>,
 }
 
@@ -37,6 +42,15 @@ struct Index {
 }
 
 impl Index {
+    /// Whether a tenant that was not configured may stand beside those that there are: neither its id nor its label is taken,
+    /// reserved, or looks like one that is.
+    fn is_free(&self, tenant: &Tenant, reserved: &BTreeSet<String>) -> bool {
+        !self.folded.contains_key(&tenant.id.folded())
+            && !self.by_label.contains_key(&tenant.label)
+            && !reserved.contains(tenant.label.as_str())
+            && tenant.id.folded() != TenantId::system().folded()
+    }
+
     fn add(&mut self, tenant: Tenant) {
         self.by_label.insert(tenant.label.clone(), tenant.id.clone());
         for (connector, external) in &tenant.external_ids {
@@ -54,17 +68,24 @@ impl std::fmt::Debug for Tenants {
 }
 
 impl Tenants {
-    /// The configured tenants, and those that came into being earlier.
+    /// The configured tenants, and, where tenants may come into being, those that did earlier. `creation` holds the labels that
+    /// none of those may have.
     ///
     /// # Errors
     /// When the store could not tell.
-    pub async fn open(configured: Vec<Tenant>, create: bool, store: Arc<dyn Store>, now: OffsetDateTime) -> Result<Self, RegistryError> {
+    pub async fn open(
+        configured: Vec<Tenant>,
+        creation: Option<BTreeSet<String>>,
+        store: Arc<dyn Store>,
+        now: OffsetDateTime,
+    ) -> Result<Self, RegistryError> {
         let mut index = Index::default();
         configured.into_iter().for_each(|tenant| index.add(tenant));
-        if create {
-            restore(&mut index, &*store, now).await?;
+        if let Some(reserved) = &creation {
+            restore(&mut index, reserved, &*store, now).await?;
         }
-        Ok(Self { index: ArcSwap::from_pointee(index), create, store })
+        let create = creation.is_some();
+        Ok(Self { index: ArcSwap::from_pointee(index), create, reserved: creation.unwrap_or_default(), store })
     }
 
     /// One tenant, disabled or not.
@@ -127,18 +148,15 @@ impl Tenants {
 
     async fn create(&self, id: TenantId, now: OffsetDateTime) -> Result<Arc<Tenant>, Result<Rejection, StoreError>> {
         let tenant = created(id.clone());
-        {
-            let index = self.index.load();
-            // A look-alike of an existing tenant is nobody's, and neither is one whose label is taken.
-            if index.folded.contains_key(&id.folded()) || index.by_label.contains_key(&tenant.label) {
-                return Err(Ok(Rejection::UnknownTenant));
-            }
+        // A look-alike of an existing tenant is nobody's, and neither is one whose label is taken or reserved.
+        if !self.index.load().is_free(&tenant, &self.reserved) {
+            return Err(Ok(Rejection::UnknownTenant));
         }
         let batch = Batch::new().put(Key::system(Kind::CreatedTenant, id.as_str()), Vec::new(), None);
         self.store.commit(batch, now).await.map_err(Err)?;
         self.index.rcu(|index| {
             let mut index = Index::clone(index);
-            if !index.folded.contains_key(&id.folded()) && !index.by_label.contains_key(&tenant.label) {
+            if index.is_free(&tenant, &self.reserved) {
                 index.add(tenant.clone());
             }
             index
@@ -149,14 +167,17 @@ impl Tenants {
 }
 
 /// Adds the tenants that came into being earlier, but for those that the configuration now describes, or looks like.
-async fn restore(index: &mut Index, store: &dyn Store, now: OffsetDateTime) -> Result<(), RegistryError> {
+async fn restore(index: &mut Index, reserved: &BTreeSet<String>, store: &dyn Store, now: OffsetDateTime) -> Result<(), RegistryError> {
     let mut cursor = None;
     loop {
         let page = store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
         for (id, _) in page.entries {
             let id = TenantId::parse(&id).map_err(|_| RegistryError::Stored)?;
-            if !index.folded.contains_key(&id.folded()) {
-                index.add(created(id));
+            let tenant = created(id);
+            if index.is_free(&tenant, reserved) {
+                index.add(tenant);
+            } else if !index.by_id.contains_key(&tenant.id) {
+                tracing::error!(tenant.id = %tenant.id, "a tenant that came into being earlier clashes with the configuration, and is no tenant now");
             }
         }
         match page.next {
