@@ -229,7 +229,7 @@ pub struct FixedTenant {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum TenantList {
-    /// Every configured tenant but `system`.
+    /// Every configured tenant, and `system` only where `systemTenant.connectors` names the connector.
     All(AllTenants),
     /// These.
     These(BTreeSet<TenantId>),
@@ -239,7 +239,7 @@ pub enum TenantList {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AllTenants {
-    /// Every configured tenant.
+    /// Every configured tenant, and `system` only where `systemTenant.connectors` names the connector.
     All,
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
 pub(crate) mod password;
+mod patience;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;
@@ -38,7 +39,7 @@ pub const MOST_BODY_BYTES: usize = 256 * 1024;
 /// The doors for applications, browsers and reviewers.
 pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
-        .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize))
+        .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize_by_form))
         .route("/login", get(login::choose))
         .route("/login/{connector}", get(login::form).post(password::submit))
         .route("/account", get(account::show).post(account::sign_out))

@@ -226,7 +226,8 @@ fn one_reviewer(parts: &Parts, path: &str, reviewer: &ReviewerConfig, places: &m
     for audience in &reviewer.audiences {
         audience_name(audience, &element(&parts.root, &join(path, "audiences"), audience), places);
     }
-    if !has_credential && (!parts.listen.address.ip().is_loopback() || parts.listen.behind_proxy) {
+    let listen = &parts.listen;
+    if !has_credential && (!listen.address.ip().is_loopback() || listen.behind_proxy || !listen.trusted_proxies.is_empty()) {
         places.fault(
             path,
             "a reviewer without a credential is for a loopback `listen.address` without a proxy; give `bearerToken`, `bearerTokenFile`, `certificateName` or `client`",

@@ -549,6 +549,12 @@ fn reviewers() {
             ],
         ),
         (
+            "listen: {trustedProxies: [10.0.0.0/8]}\nreviewers: [{id: k, audiences: [a]}]\n",
+            &[
+                "3:13: reviewers[0]: a reviewer without a credential is for a loopback `listen.address` without a proxy; give `bearerToken`, `bearerTokenFile`, `certificateName` or `client`",
+            ],
+        ),
+        (
             "reviewers: [{id: k, audiences: [a], certificateName: k}]\n",
             &["2:54: reviewers[0].certificateName: it needs `listen.tls.clientCaFile`, the authority that such certificates are from"],
         ),

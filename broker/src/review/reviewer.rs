@@ -43,7 +43,8 @@ pub struct Presented<'a> {
     pub bearer: Option<&'a str>,
     /// The names in the client certificate, where it was verified.
     pub certificate_names: &'a [String],
-    /// Whether the connection comes from this machine.
+    /// Whether the caller is taken to be of this machine: the connection comes from it, through no proxy, and no credential
+    /// was sent, not even one of a kind that is not read here.
     pub is_local: bool,
 }
 
@@ -99,8 +100,8 @@ impl Reviewers {
     }
 
     /// The reviewer that the caller proves to be: by a certificate, a bearer token, a `client_credentials` token for
-    /// `<issuer>/review`; on loopback also the one that has no credential. A credential that is shown must be right: it is
-    /// never passed over in favour of the address.
+    /// `<issuer>/review`; on loopback also the one that has no credential. A credential that is shown must be right,
+    /// a certificate too: it is never passed over in favour of the address.
     ///
     /// # Errors
     /// When the caller is none, or it could not be told.
@@ -134,7 +135,8 @@ impl Reviewers {
         if let Some(reviewer) = self.list.iter().find(by_certificate) {
             return Ok(reviewer);
         }
-        let open = self.list.iter().find(|r| !r.has_credential()).filter(|_| presented.is_local);
+        let shows_nothing = presented.is_local && presented.certificate_names.is_empty();
+        let open = self.list.iter().find(|r| !r.has_credential()).filter(|_| shows_nothing);
         open.ok_or(ReviewerError::Unauthenticated)
     }
 }
