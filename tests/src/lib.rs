@@ -2,7 +2,13 @@
 //!
 //! The suites in `tests/tests/` use these and nothing of the broker's inside. Each server listens on a free loopback port,
 //! keeps its files in a folder of its own, and dies with the test program, however that ends.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a harness fails loudly, as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a harness fails loudly, as tests do"
+)]
 
 pub mod answer;
 pub mod authority;

@@ -33,7 +33,7 @@ impl Process {
         let open = || -> File { OpenOptions::new().create(true).append(true).open(log).unwrap() };
         let child = command.process_group(0).stdin(Stdio::null()).stdout(open()).stderr(open()).spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} can not be started ({error}); tests/run installs what is missing"));
-        let watchdog = at_the_end("kill -9 -- \"-$0\"", &child.id().to_string());
+        let watchdog = at_the_end(KILL_GROUP, &child.id().to_string());
         Self { child, watchdog, log: log.to_owned(), name }
     }
 
@@ -73,7 +73,9 @@ impl Process {
     pub fn kill(&mut self) {
         // Until it is waited for, its id is no one else's.
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = shell("kill -9 -- \"-$0\"", &self.id().to_string()).status();
+            let _ = shell(KILL_GROUP, &self.id().to_string()).status();
+            // Should the shell have failed, at least the server itself ends, and the wait does too.
+            let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
@@ -109,6 +111,9 @@ impl Drop for Process {
         self.kill();
     }
 }
+
+/// Kills the group of a process, which it leads. Without `--`, which dash's own `kill` does not know.
+const KILL_GROUP: &str = "kill -9 \"-$0\"";
 
 /// A shell that runs a script on one argument, `$0`.
 fn shell(script: &str, argument: &str) -> Command {

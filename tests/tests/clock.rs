@@ -1,4 +1,5 @@
 //! What time does to keys, tokens and sessions, by an injected clock: no test waits.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
     collections::BTreeSet,
@@ -89,15 +90,20 @@ impl House {
 
     /// A service's token.
     async fn token(&self) -> String {
-        let body = format!("grant_type=client_credentials&client_id=globex-workload&client_secret={}", denizen_tests::configuration::secret_of("globex-workload"));
-        let request = http::Request::post("/oauth2/token").header("content-type", "application/x-www-form-urlencoded").body(body.into()).unwrap();
+        let body = format!(
+            "grant_type=client_credentials&client_id=globex-workload&client_secret={}",
+            denizen_tests::configuration::secret_of("globex-workload")
+        );
+        let request =
+            http::Request::post("/oauth2/token").header("content-type", "application/x-www-form-urlencoded").body(body.into()).unwrap();
         let (status, granted) = self.send(request).await;
         assert_eq!(status, 200, "{granted}");
         granted["access_token"].as_str().unwrap().to_owned()
     }
 
     async fn is_good(&self, token: &str) -> bool {
-        let body = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token, "audiences": [KUBERNETES]}});
+        let body =
+            json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token, "audiences": [KUBERNETES]}});
         let request = http::Request::post("/apis/authentication.k8s.io/v1/tokenreviews")
             .header("content-type", "application/json")
             .header("authorization", format!("Bearer {}", denizen_tests::configuration::REVIEWER_TOKEN))
@@ -152,8 +158,10 @@ async fn a_key_is_there_after_a_long_sleep() {
 #[tokio::test]
 async fn two_processes_on_one_store_sign_with_one_key() {
     let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
-    let (one, other) =
-        tokio::join!(House::on(Configuration::default(), Arc::clone(&store), BEGIN), House::on(Configuration::default(), Arc::clone(&store), BEGIN));
+    let (one, other) = tokio::join!(
+        House::on(Configuration::default(), Arc::clone(&store), BEGIN),
+        House::on(Configuration::default(), Arc::clone(&store), BEGIN)
+    );
     one.pass(0).await;
     other.pass(0).await;
     let (a, b) = (one.token().await, other.token().await);
@@ -209,7 +217,13 @@ async fn t05_t51_another_issuer_and_another_type_are_refused_though_the_key_is_o
     let mut other = claims.clone();
     other["iss"] = json!("https://evil.example");
     assert!(!house.is_good(&sign(&other, TokenType::Access)).await);
-    for (claim, value) in [("tenant_id", json!("")), ("tenant_id", json!(["acme"])), ("tenant_id", json!("acme/x")), ("tenant_id", json!("nowhere")), ("sub", json!("jane"))] {
+    for (claim, value) in [
+        ("tenant_id", json!("")),
+        ("tenant_id", json!(["acme"])),
+        ("tenant_id", json!("acme/x")),
+        ("tenant_id", json!("nowhere")),
+        ("sub", json!("jane")),
+    ] {
         let mut broken = claims.clone();
         broken[claim] = value;
         assert!(!house.is_good(&sign(&broken, TokenType::Access)).await, "{broken}");

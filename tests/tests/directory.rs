@@ -1,5 +1,6 @@
 //! The main job on a real directory: sign-in against slapd at the real pages, a token, a review, a search; and what becomes of
 //! all of it when the directory changes, or does not answer.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{
     Authorization, Broker, Configuration, Tokens,
@@ -7,7 +8,10 @@ use denizen_tests::{
     jwt,
     slapd::{
         Slapd,
-        content::{ACME, ACME_JANE_PASSWORD, GLOBEX, GLOBEX_JANE_PASSWORD, GROUPS, PASSWORD, PEOPLE, READER, READER_PASSWORD, mail, person, person_dn, uuid},
+        content::{
+            ACME, ACME_JANE_PASSWORD, GLOBEX, GLOBEX_JANE_PASSWORD, GROUPS, PASSWORD, PEOPLE, READER, READER_PASSWORD, mail, person,
+            person_dn, uuid,
+        },
     },
 };
 use serde_json::{Value, json};
@@ -68,7 +72,10 @@ async fn refused(broker: &Broker, name: &str, password: &str) -> u16 {
 async fn the_whole_way_for_two_tenants() {
     let (_slapd, broker) = start().await;
     let service = broker.service();
-    let ways = [("acme", ACME_JANE_PASSWORD, "Jane Doe", uuid(1), GLOBEX_JANE_PASSWORD), ("globex", GLOBEX_JANE_PASSWORD, "Jane Roe", uuid(2), ACME_JANE_PASSWORD)];
+    let ways = [
+        ("acme", ACME_JANE_PASSWORD, "Jane Doe", uuid(1), GLOBEX_JANE_PASSWORD),
+        ("globex", GLOBEX_JANE_PASSWORD, "Jane Roe", uuid(2), ACME_JANE_PASSWORD),
+    ];
     for (tenant, password, full_name, id, others) in ways {
         let name = format!("jane@{tenant}");
         assert_eq!(refused(&broker, &name, others).await, 422, "the other jane's password is a wrong one");
@@ -76,7 +83,10 @@ async fn the_whole_way_for_two_tenants() {
         let claims = jwt::claims(tokens.access());
         assert_eq!((&claims["tenant_id"], &claims["sub"], &claims["connector"]), (&json!(tenant), &json!(id), &json!("corp")));
         let info = service.userinfo(tokens.access()).await.expect(200).json();
-        assert_eq!((&info["name"], &info["email"], &info["email_verified"]), (&json!(full_name), &json!(mail("jane", tenant)), &json!(false)));
+        assert_eq!(
+            (&info["name"], &info["email"], &info["email_verified"]),
+            (&json!(full_name), &json!(mail("jane", tenant)), &json!(false))
+        );
         let review = service.review(REVIEWER_TOKEN, tokens.access(), &[KUBERNETES]).await;
         assert_eq!(review["user"]["username"], format!("{tenant}:jane"));
         assert_eq!(review["user"]["uid"], id);
@@ -244,7 +254,8 @@ async fn t28_a_directory_that_does_not_answer_is_unavailable_and_never_no() {
 async fn t03_a_foreign_id_is_as_absent() {
     let (_slapd, broker) = start().await;
     let service = broker.service();
-    let (acme, globex) = (sign_in(&broker, "jane@acme", ACME_JANE_PASSWORD).await, sign_in(&broker, "jane@globex", GLOBEX_JANE_PASSWORD).await);
+    let (acme, globex) =
+        (sign_in(&broker, "jane@acme", ACME_JANE_PASSWORD).await, sign_in(&broker, "jane@globex", GLOBEX_JANE_PASSWORD).await);
     service.get_as(acme.access(), &format!("/api/v1/users/{}", uuid(1))).await.expect(200);
     let foreign = service.get_as(acme.access(), &format!("/api/v1/users/{}", uuid(2))).await.expect(404);
     let absent = service.get_as(acme.access(), &format!("/api/v1/users/{}", uuid(77))).await.expect(404);

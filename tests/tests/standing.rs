@@ -1,4 +1,5 @@
 //! What still stands of what was given, when the world around it has changed; and who can bring it down.
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 
@@ -142,7 +143,12 @@ async fn an_id_token_hint_names_the_person_who_must_answer() {
     let code = browser.sign_in(&request, "jane", &password_of("acme", "jane")).await;
     let jane = broker.service().exchange(&request, &code).await;
     let silent = |hint: &str| request.clone().with("prompt", "none").with("id_token_hint", hint).path();
-    for (hint, answer) in [(jane.id(), "code="), (alice.id(), "error=login_required"), ("nonsense", "error=login_required"), (jane.access(), "error=login_required")] {
+    for (hint, answer) in [
+        (jane.id(), "code="),
+        (alice.id(), "error=login_required"),
+        ("nonsense", "error=login_required"),
+        (jane.access(), "error=login_required"),
+    ] {
         let query = browser.open(&silent(hint)).await.location().unwrap().query().unwrap().to_owned();
         assert!(query.contains(answer), "{query}");
     }
@@ -153,7 +159,8 @@ async fn a_request_by_form_is_the_same_as_by_link() {
     let broker = Broker::start(Configuration::default()).await;
     let mut browser = broker.browser();
     let request = Authorization::web().with("tenant", "acme");
-    let fields: Vec<(String, String)> = url::form_urlencoded::parse(request.path().split_once('?').unwrap().1.as_bytes()).into_owned().collect();
+    let fields: Vec<(String, String)> =
+        url::form_urlencoded::parse(request.path().split_once('?').unwrap().1.as_bytes()).into_owned().collect();
     let answer = browser.post("/oauth2/authorize", &fields).await.expect(303);
     assert!(answer.header("set-cookie").is_empty(), "no session is begun for a form from anywhere");
     let location = answer.header("location").to_owned();

@@ -1,4 +1,5 @@
 //! Which tenant someone is of, and where no rule gives one: no identity.
+#![expect(clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{
     Authorization, Broker, Configuration,
@@ -102,8 +103,10 @@ async fn a_tenant_that_came_into_being_takes_no_name_of_another() {
         "id": "people", "type": "file", "operatedBy": "operator", "tenants": "all",
         "users": [user("1", Some("newco"), "nora"), user("2", Some("infra"), "ivan"), user("3", Some("SYSTEM"), "sid")],
     });
-    let configuration = with(people).with("/createTenants", true).with("/reservedLabels", json!(["infra"])).with("/systemTenant", Value::Null);
-    let configuration = configuration.with("/connectors/1", json!({"id": "spare", "type": "file", "tenant": {"fixed": "globex"}, "users": []}));
+    let configuration =
+        with(people).with("/createTenants", true).with("/reservedLabels", json!(["infra"])).with("/systemTenant", Value::Null);
+    let configuration =
+        configuration.with("/connectors/1", json!({"id": "spare", "type": "file", "tenant": {"fixed": "globex"}, "users": []}));
     let clients: Value = configuration.0["clients"].as_array().unwrap().iter().filter(|c| c["tenant"] != "system").cloned().collect();
     let mut broker = Broker::start(configuration.with("/clients", clients)).await;
     assert_eq!(tried(&broker, "ivan").await, (403, None), "a reserved label");

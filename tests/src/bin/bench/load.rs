@@ -79,12 +79,9 @@ impl Load<'_> {
         let result = result.with_context(|| format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr)))?;
         let numbers = result.split(' ').map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
         let [answers, micros, broken, refused, ended, ..] = numbers.as_slice() else { anyhow::bail!("wrk answered {text}") };
-        ensure!(
-            *broken == 0.0 && *refused == 0.0,
-            "{}: {broken} connections broke and {refused} of {answers} answers were no success",
-            file.display()
-        );
-        ensure!(*ended == 0.0, "more was answered in a round than there were requests for");
+        let name = file.display();
+        ensure!(*ended == 0.0, "{name}: more was answered in a round than there were requests for");
+        ensure!(*broken == 0.0 && *refused == 0.0, "{name}: {broken} connections broke, {refused} of {answers} answers were no success");
         Ok(Round { rate: answers / micros * 1e6, answers: *answers, cpu_micros: cpu / answers * 1e6 })
     }
 }
