@@ -111,22 +111,15 @@ impl Judge {
                 return Err(Fallen::Connector);
             }
         }
-        for (kind, id) in [(Kind::Session, claims.sid), (Kind::Grant, claims.grant_id)] {
-            if let Some(id) = id
-                && !self.exists(&tenant, kind, id, now).await?
-            {
-                return Err(Fallen::Revoked);
-            }
-        }
-        if self.exists(&tenant, Kind::RevokedToken, claims.jti, now).await? {
+        let key = |kind, id: Uuid| Key::new(&tenant.id, kind, id.to_string());
+        let must_stand = [claims.sid.map(|id| key(Kind::Session, id)), claims.grant_id.map(|id| key(Kind::Grant, id))];
+        let mut keys = vec![key(Kind::RevokedToken, claims.jti)];
+        keys.extend(must_stand.into_iter().flatten());
+        let present = self.store.present(&keys, now).await?;
+        let is_revoked = present.first().copied().unwrap_or(true);
+        if is_revoked || !present.iter().skip(1).all(|stands| *stands) {
             return Err(Fallen::Revoked);
         }
         Ok(Standing { claims, tenant })
-    }
-
-    async fn exists(&self, tenant: &Tenant, kind: Kind, id: Uuid, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let mut buffer = Uuid::encode_buffer();
-        let id: &str = id.hyphenated().encode_lower(&mut buffer);
-        Ok(self.store.get(&Key::new(&tenant.id, kind, id), now).await?.is_some())
     }
 }

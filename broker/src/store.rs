@@ -217,6 +217,9 @@ pub trait Store: Send + Sync {
     /// One record.
     async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError>;
 
+    /// Which of these records there are, all seen at one moment, and none of them read.
+    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError>;
+
     /// Carries a batch out, atomically. What is answered as committed is still so after a crash where the store is durable.
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError>;
 

@@ -43,7 +43,7 @@ macro_rules! suite {
                 a_write_renews_the_expiry, listing_pages_in_order, listing_skips_the_expired, listing_bounds_the_limit,
                 t03_partitions_are_apart, t03_ids_and_names_do_not_run_together, sweeping_removes_the_expired_only,
                 sweeping_keeps_what_was_renewed, t38_fifty_at_once_have_one_winner, a_crowd_loses_no_write,
-                what_is_answered_is_read, t39_versions_grow_over_restarts);
+                which_records_there_are, what_is_answered_is_read, t39_versions_grow_over_restarts);
         }
     };
     (@ $fresh:expr; $($case:ident),+) => {
@@ -396,6 +396,15 @@ pub(crate) async fn a_crowd_loses_no_write(fresh: &Fresh) {
         task.await.unwrap();
     }
     assert_eq!(text(&*store, &key("count"), at(0)).await.as_deref(), Some("200"));
+}
+
+pub(crate) async fn which_records_there_are(fresh: &Fresh) {
+    let store = fresh.open();
+    put(&*store, &key("a"), "x", None).await;
+    put(&*store, &key("b"), "x", Some(at(10))).await;
+    let keys = [key("a"), key("absent"), key("b")];
+    assert_eq!(store.present(&keys, at(9)).await.unwrap(), [true, false, true]);
+    assert_eq!(store.present(&keys, at(10)).await.unwrap(), [true, false, false]);
 }
 
 pub(crate) async fn what_is_answered_is_read(fresh: &Fresh) {

@@ -130,6 +130,12 @@ impl Embedded {
         Ok(stored.and_then(|stored| layout::live(stored.value(), now)))
     }
 
+    fn are_present(&self, keys: &[Key], now: i64) -> Result<Vec<bool>, redb::Error> {
+        let table = self.database.begin_read()?.open_table(layout::RECORDS)?;
+        let is_present = |key: &Key| Ok(table.get(layout::key(key).as_slice())?.is_some_and(|stored| layout::is_live(stored.value(), now)));
+        keys.iter().map(is_present).collect()
+    }
+
     fn page(&self, prefix: &[u8], cursor: Option<&str>, limit: usize, now: i64) -> Result<Listing, redb::Error> {
         let table = self.database.begin_read()?.open_table(layout::RECORDS)?;
         let mut from = prefix.to_vec();
@@ -157,6 +163,10 @@ impl Embedded {
 impl Store for Embedded {
     async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
         self.read(key, layout::moment(now)).map_err(unavailable)
+    }
+
+    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
+        self.are_present(keys, layout::moment(now)).map_err(unavailable)
     }
 
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {

@@ -51,12 +51,12 @@ fn row(svg: &mut String, figure: &Figure, y: f64) {
         Bound::AtLeast(_) => "more is better",
         Bound::AtMost(_) => "less is better",
     };
-    let (low, high, bound, middle) = (at(spread.min()), at(spread.max()), at(figure.limit()), y + 9.0);
+    let (low, high, bound, middle) = (at(spread.min()), at(spread.max()), at(figure.limit()), y + 19.0);
     _ = writeln!(
         svg,
         "<text x=\"16\" y=\"{:.1}\">{}</text><text class=\"small\" x=\"16\" y=\"{:.1}\">{better}</text>\
-         <rect class=\"track\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{TRACK}\" height=\"18\" rx=\"3\"/>\
-         <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"18\" rx=\"3\"/>\
+         <rect class=\"track\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{TRACK}\" height=\"14\" rx=\"3\"/>\
+         <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"14\" rx=\"3\"/>\
          <path class=\"whisker\" fill=\"none\" d=\"M{low:.1} {:.1}v6M{low:.1} {middle:.1}H{high:.1}M{high:.1} {:.1}v6\"/>\
          <line class=\"bound\" x1=\"{bound:.1}\" x2=\"{bound:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\">{}</text><text class=\"small\" x=\"{:.1}\" y=\"{:.1}\">bound {}</text>",
@@ -67,7 +67,7 @@ fn row(svg: &mut String, figure: &Figure, y: f64) {
         middle - 3.0,
         middle - 3.0,
         y - 4.0,
-        y + 22.0,
+        y + 24.0,
         LEFT + TRACK + 14.0,
         y + 7.0,
         escaped(&figure.told(spread.median())),

@@ -13,7 +13,6 @@ mod figures;
 mod load;
 mod machine;
 mod minting;
-mod pieces;
 mod process;
 mod review;
 mod search;
@@ -118,10 +117,6 @@ async fn within(arguments: &Arguments, cores: &Cores, folder: &Path) -> Result<V
         let broker = Broker::start(&home, &tenants, &connectors).await?;
         let people = broker.people().await?;
         let has_load = Load::is_possible();
-        if std::env::var("PIECES").is_ok() {
-            pieces::measure(&broker, &people, &Load { cores, folder, connections: 32, seconds: 2 }).await?;
-            return Ok(vec![]);
-        }
         if wants("review") && has_load {
             told("token reviews");
             figures.extend(review::measure(effort, cores, folder, &broker, &people).await?);
@@ -151,17 +146,8 @@ fn told(what: &str) {
 
 /// The log as `denizen serve` writes it: one line an event, from `info` on; here to a file, which the rounds empty.
 fn log(folder: &Path) -> Result<()> {
-    if let Ok(path) = std::env::var("LOGTO") {
-        let file = fs::File::options().append(true).open(path)?;
-        tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::new("info"))
-            .with_ansi(false)
-            .with_writer(Mutex::new(file))
-            .init();
-        return Ok(());
-    }
     let file = fs::File::options().create(true).append(true).open(folder.join(load::LOG))?;
-    let filter = tracing_subscriber::EnvFilter::try_from_env("DENIZEN_LOG").unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let filter = tracing_subscriber::EnvFilter::new("info");
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(file)).init();
     Ok(())
 }

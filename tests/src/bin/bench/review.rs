@@ -23,11 +23,11 @@ use super::{
     machine::Cores,
 };
 
-pub(crate) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-pub(crate) const ROUTE: &str = "/apis/authentication.k8s.io/{version}/tokenreviews";
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ROUTE: &str = "/apis/authentication.k8s.io/{version}/tokenreviews";
 const CONNECTIONS: usize = 32;
 
-pub(crate) fn body(token: &str) -> String {
+fn body(token: &str) -> String {
     json!({
         "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {"creationTimestamp": null},
         "spec": {"token": token, "audiences": [KUBERNETES]}, "status": {"user": {}},
@@ -105,7 +105,7 @@ impl Turns {
 }
 
 /// The answer to one review, which must be a good one.
-pub(crate) async fn answer(to: SocketAddr, authorization: &str, token: &str) -> Result<Bytes> {
+async fn answer(to: SocketAddr, authorization: &str, token: &str) -> Result<Bytes> {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
     let request = client.post(format!("http://{to}{PATH}")).header(header::AUTHORIZATION, authorization);
     let answer =
@@ -135,7 +135,7 @@ fn said(answer: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], answer).into_response()
 }
 
-pub(crate) fn bare(answer: Bytes) -> impl Fn(Bytes) -> std::future::Ready<Response> + Clone + Send + Sync + 'static {
+fn bare(answer: Bytes) -> impl Fn(Bytes) -> std::future::Ready<Response> + Clone + Send + Sync + 'static {
     move |_body| std::future::ready(said(answer.clone()))
 }
 
