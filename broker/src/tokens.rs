@@ -4,6 +4,7 @@
 //! [`standing`](crate::standing)'s business.
 
 mod claims;
+mod genuine;
 mod keys;
 mod ring;
 mod signing;

@@ -4,10 +4,10 @@ use aws_lc_rs::{
     encoding::{AsDer as _, Pkcs8V1Der},
     rand::SystemRandom,
     rsa::KeySize,
-    signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaKeyPair},
+    signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, ParsedPublicKey, RsaKeyPair},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
-use jsonwebtoken::{DecodingKey, jwk::Jwk};
+use jsonwebtoken::jwk::Jwk;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
@@ -57,7 +57,7 @@ pub(super) struct SigningKey {
     pair: KeyPair,
     random: SystemRandom,
     pub(super) jwk: Jwk,
-    pub(super) decoding: DecodingKey,
+    pub(super) verifying: ParsedPublicKey,
     pub(super) signs_from: i64,
     pub(super) signs_until: i64,
 }
@@ -96,26 +96,29 @@ impl StoredKey {
     pub(super) fn open(&self, stored_as: &str) -> Result<SigningKey, KeyError> {
         let bad = || KeyError::Stored(stored_as.to_owned());
         let der = Zeroizing::new(B64.decode(self.pkcs8.as_bytes()).map_err(|_| bad())?);
-        let (pair, public) = match self.algorithm {
+        let (pair, public, verifying) = match self.algorithm {
             SigningAlgorithm::Es256 => {
                 let pair = EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der).map_err(|_| bad())?;
                 // An uncompressed point: 0x04, x, y (SEC 1, 2.3.3).
                 let point = pair.public_key().as_ref();
                 let (x, y) = (point.get(1..33).ok_or_else(bad)?, point.get(33..65).ok_or_else(bad)?);
                 let public = json!({"crv": "P-256", "kty": "EC", "x": B64.encode(x), "y": B64.encode(y)});
-                (KeyPair::Es256(pair), public)
+                let verifying = ParsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point);
+                (KeyPair::Es256(pair), public, verifying)
             }
             SigningAlgorithm::EdDsa => {
                 let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| bad())?;
                 let public = json!({"crv": "Ed25519", "kty": "OKP", "x": B64.encode(pair.public_key().as_ref())});
-                (KeyPair::EdDsa(pair), public)
+                let verifying = ParsedPublicKey::new(&signature::ED25519, pair.public_key());
+                (KeyPair::EdDsa(pair), public, verifying)
             }
             SigningAlgorithm::Rs256 => {
                 let pair = RsaKeyPair::from_pkcs8(&der).map_err(|_| bad())?;
                 let key = pair.public_key();
                 let (n, e) = (key.modulus().big_endian_without_leading_zero(), key.exponent().big_endian_without_leading_zero());
                 let public = json!({"e": B64.encode(e), "kty": "RSA", "n": B64.encode(n)});
-                (KeyPair::Rs256(pair), public)
+                let verifying = ParsedPublicKey::new(&signature::RSA_PKCS1_2048_8192_SHA256, key);
+                (KeyPair::Rs256(pair), public, verifying)
             }
         };
         // RFC 7638, 3: the required members in lexicographic order, no white space; serde_json's map keeps them so.
@@ -128,14 +131,14 @@ impl StoredKey {
             members.insert("alg".to_owned(), json!(self.algorithm));
         }
         let jwk: Jwk = serde_json::from_value(jwk).map_err(|_| bad())?;
-        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| bad())?;
+        let verifying = verifying.map_err(|_| bad())?;
         Ok(SigningKey {
             kid,
             algorithm: self.algorithm,
             pair,
             random: SystemRandom::new(),
             jwk,
-            decoding,
+            verifying,
             signs_from: self.signs_from,
             signs_until: self.signs_until,
         })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use jsonwebtoken::{DecodingKey, jwk::JwkSet};
+use jsonwebtoken::jwk::JwkSet;
 use time::{Duration, OffsetDateTime};
 
 use super::keys::{KeyError, SigningKey, StoredKey};
@@ -114,9 +114,9 @@ impl KeyRing {
         candidates.max_by_key(|key| (key.signs_until > now, key.signs_from)).cloned()
     }
 
-    /// The key that a `kid` names, and its algorithm.
-    pub(super) fn with_verifying<T>(&self, kid: &str, f: impl FnOnce(&DecodingKey, SigningAlgorithm) -> T) -> Option<T> {
-        self.current.load().by_kid.get(kid).map(|key| f(&key.decoding, key.algorithm))
+    /// The key that a `kid` names.
+    pub(super) fn verifying(&self, kid: &str) -> Option<Arc<SigningKey>> {
+        self.current.load().by_kid.get(kid).cloned()
     }
 
     /// The public keys (RFC 7517): those that sign, have signed, or will.

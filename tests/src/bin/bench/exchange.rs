@@ -49,7 +49,7 @@ async fn rounds(effort: &Effort, load: &Load<'_>, broker: &Broker, people: &[Per
     let bare: Arc<dyn Store> = Arc::new(Embedded::open(&file)?);
     let mut turns = Turns::default();
     // More than a round takes: each is used once.
-    let mut many = 15_000 * usize::try_from(load.seconds)?;
+    let mut many = 40_000 * usize::try_from(load.seconds)?;
     for round in 0..=effort.rounds {
         let keys = prepare(&bare, many, sizes.live).await?;
         let codes = codes(broker, people, many).await?;
