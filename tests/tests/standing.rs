@@ -206,3 +206,23 @@ async fn slowing_does_not_show_which_tenants_there_are() {
         broker.browser().try_sign_in(&Authorization::web().with("tenant", tenant), "zz", "wrong").await.expect(429);
     }
 }
+
+#[tokio::test]
+async fn many_applications_renew_in_one_session_at_once() {
+    let broker = Broker::start(Configuration::default()).await;
+    let (service, request) = (broker.service(), Authorization::web().with("tenant", "acme"));
+    let mut browser = broker.browser();
+    let mut codes = vec![browser.sign_in(&request, "jane", &password_of("acme", "jane")).await];
+    for _ in 0..23 {
+        codes.push(denizen_tests::browser::code(&browser.open(&request.path()).await));
+    }
+    let mut refresh_tokens = Vec::new();
+    for code in &codes {
+        refresh_tokens.push(service.exchange(&request, code).await.refresh().to_owned());
+    }
+    for _ in 0..3 {
+        let renewals = refresh_tokens.iter().map(|token| service.refresh("web", token));
+        let renewed = futures_util::future::join_all(renewals).await;
+        refresh_tokens = renewed.iter().map(|tokens| tokens.refresh().to_owned()).collect();
+    }
+}

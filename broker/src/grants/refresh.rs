@@ -88,7 +88,7 @@ impl Grants {
             return Err(NOT_GOOD);
         }
         if session.offline {
-            session.expires_at = (now + self.family_lifetime()).unix_timestamp();
+            session.extend(now + self.family_lifetime());
         }
         Ok((session, identity))
     }

@@ -43,6 +43,9 @@ pub struct Session {
     /// The version of the record that it was read from: a write over another one is refused.
     #[serde(skip)]
     version: u64,
+    /// Whether it differs from that record. One that does not is not written: many applications renew in one session at once.
+    #[serde(skip)]
+    changed: bool,
 }
 
 impl std::fmt::Debug for Session {
@@ -51,8 +54,16 @@ impl std::fmt::Debug for Session {
     }
 }
 
+impl Session {
+    /// Lets it last until then.
+    pub fn extend(&mut self, until: OffsetDateTime) {
+        self.expires_at = until.unix_timestamp();
+        self.changed = true;
+    }
+}
+
 /// [`MappedUser`] in its stored form.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredUser {
     subject: Subject,
     username: String,
@@ -155,6 +166,7 @@ impl Sessions {
             csrf: random_text(&*self.entropy),
             user: mapped.into(),
             version: 0,
+            changed: true,
         };
         if let Some((before, version)) = same
             && self.store.commit(self.write(&before, &Session { version, ..session.clone() }), now).await? == Outcome::Committed
@@ -197,7 +209,9 @@ impl Sessions {
             }
         };
         let identity = self.admit(&session, signed_in, mapped.clone(), now).await?;
-        session.user = mapped.into();
+        let user = StoredUser::from(mapped);
+        session.changed |= user != session.user;
+        session.user = user;
         Ok((session, identity))
     }
 
@@ -229,9 +243,13 @@ impl Sessions {
         (signed_in, Batch::new().put(key, value, until))
     }
 
-    /// The batch that writes a renewed session back; it fails where the session was written or ended meanwhile.
+    /// The batch that writes a renewed session back. It fails where the session has ended meanwhile and, if there is something
+    /// to write, where it was written.
     #[must_use]
     pub fn write(&self, signed_in: &SignedIn, session: &Session) -> Batch {
+        if !session.changed {
+            return Batch::new().expect(key(&signed_in.tenant, signed_in.sid), Expect::Present);
+        }
         let (key, value, until) = record(&signed_in.tenant, signed_in.sid, session);
         Batch::new().expect(key.clone(), Expect::Version(session.version)).put(key, value, until)
     }
