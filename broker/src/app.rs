@@ -2,11 +2,8 @@
 
 use std::{sync::Arc, time::Duration as StdDuration};
 
-use connectors::{Directory, PasswordLogin};
-use time::Duration;
-
 use crate::{
-    config::{Config, Loaded},
+    config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
@@ -19,6 +16,7 @@ use crate::{
     tokens::{KeyError, KeyRing, Verifier},
     vouching::Vouching,
 };
+use connectors::{Directory, PasswordLogin};
 
 /// The program could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +90,6 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     );
     let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
-    let seconds = |n: u64| Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX));
     let (store, entropy) = (&seams.store, &seams.entropy);
     let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
     let secret = |what: String| move |why| BuildError::Secret { what, why };

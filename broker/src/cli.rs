@@ -8,8 +8,14 @@ mod token;
 mod users;
 mod walk;
 
-use std::{io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 
 /// A multi-tenant identity broker.
@@ -98,6 +104,16 @@ pub fn install_providers() {
 fn failed(error: &anyhow::Error) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "denizen: {error:#}");
     ExitCode::FAILURE
+}
+
+/// What a file holds; `-` reads standard input, of at most 1 MiB.
+fn read(path: &Path) -> anyhow::Result<String> {
+    if path.as_os_str() != "-" {
+        return std::fs::read_to_string(path).with_context(|| path.display().to_string());
+    }
+    let mut text = String::new();
+    std::io::stdin().take(1 << 20).read_to_string(&mut text).context("standard input")?;
+    Ok(text)
 }
 
 /// Writes to standard output; a reader that has gone away is no error.

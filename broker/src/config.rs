@@ -34,6 +34,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+/// Seconds of the configuration as a duration.
+pub(crate) fn seconds(n: u64) -> time::Duration {
+    time::Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
 /// The whole configuration.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

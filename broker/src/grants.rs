@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use claims_mapping::TenantId;
 use serde::Serialize;
-use time::Duration;
 use url::Url;
 use uuid::Uuid;
 
@@ -29,7 +28,7 @@ pub use code::CodeRequest;
 pub use refresh::RefreshRequest;
 
 use crate::{
-    config::Lifetimes,
+    config::{Lifetimes, seconds},
     login::{SessionError, Sessions},
     seams::Entropy,
     store::{Store, StoreError},
@@ -160,8 +159,4 @@ impl Grants {
         let GrantParts { clients, keys, store, entropy, sessions, admission, lifetimes, issuer } = parts;
         Self { clients, keys, store, entropy, sessions, admission, lifetimes, issuer }
     }
-}
-
-fn seconds(n: u64) -> Duration {
-    Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX))
 }

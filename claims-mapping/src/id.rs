@@ -115,7 +115,7 @@ impl TenantId {
 
 /// NFKC, then Unicode's default case folding, then NFKC again: the form in which look-alikes are the same.
 #[must_use]
-pub(crate) fn fold(text: &str) -> String {
+pub fn fold(text: &str) -> String {
     caseless::default_case_fold_str(&text.nfkc().collect::<String>()).nfkc().collect()
 }
 

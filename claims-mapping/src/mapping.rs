@@ -96,6 +96,22 @@ pub struct ClaimOrExpression {
     pub expression: String,
 }
 
+impl PrefixedClaimOrExpression {
+    /// This claim, as it is.
+    #[must_use]
+    pub fn of_claim(claim: &str) -> Self {
+        Self { claim: claim.to_owned(), prefix: Some(String::new()), expression: String::new() }
+    }
+}
+
+impl ClaimOrExpression {
+    /// This claim.
+    #[must_use]
+    pub fn of_claim(claim: &str) -> Self {
+        Self { claim: claim.to_owned(), expression: String::new() }
+    }
+}
+
 /// One key of Kubernetes' `extra`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]

@@ -33,9 +33,7 @@ use crate::{
 /// The mapping of an `ldap` connector for the parts that its configuration does not give. There is no tenant rule in it.
 #[must_use]
 pub fn default_mapping() -> MappingConfig {
-    let prefixed =
-        |claim: &str| PrefixedClaimOrExpression { claim: claim.to_owned(), prefix: Some(String::new()), expression: String::new() };
-    let plain = |claim: &str| ClaimOrExpression { claim: claim.to_owned(), expression: String::new() };
+    let (prefixed, plain) = (PrefixedClaimOrExpression::of_claim, ClaimOrExpression::of_claim);
     MappingConfig {
         claim_mappings: ClaimMappings {
             username: prefixed("uid"),

@@ -1,6 +1,9 @@
 //! `denizen claims …`.
 
-use std::{io::Read as _, path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use claims_mapping::{Claims, ConnectorId, Identity, Rejection, Subject, TenantRule, UpstreamUser};
@@ -51,13 +54,8 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
 }
 
 /// The claims of a file. The subject, which the claims do not say, is their `sub` or `id`, or a stand-in.
-fn read(path: &PathBuf) -> anyhow::Result<UpstreamUser> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().take(1 << 20).read_to_string(&mut text).context("standard input")?;
-    } else {
-        text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    }
+fn read(path: &Path) -> anyhow::Result<UpstreamUser> {
+    let text = super::read(path)?;
     let value: serde_json::Value = serde_json::from_str(&text)
         .map_err(|e| anyhow::anyhow!("{}: not JSON at line {}, column {}", path.display(), e.line(), e.column()))?;
     let claims = Claims::new(value).with_context(|| path.display().to_string())?;

@@ -1,6 +1,6 @@
 //! `denizen token …`.
 
-use std::{io::Read as _, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -34,7 +34,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
     let Command::Review { server, token, audiences, credential, ca } = command;
     let body = json!({
         "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1",
-        "spec": {"token": read(token)?, "audiences": audiences},
+        "spec": {"token": super::read(token)?.trim(), "audiences": audiences},
     });
     let mut client = reqwest::Client::builder().timeout(std::time::Duration::from_secs(10)).redirect(reqwest::redirect::Policy::none());
     if let Some(path) = ca {
@@ -43,7 +43,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
     }
     let mut request = client.build()?.post(server.join("/apis/authentication.k8s.io/v1/tokenreviews")?).json(&body);
     if let Some(path) = credential {
-        request = request.bearer_auth(read(path)?);
+        request = request.bearer_auth(super::read(path)?.trim());
     }
     let response = request.send().await.with_context(|| format!("{server} does not answer"))?;
     let status = response.status();
@@ -51,14 +51,4 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
     say(serde_json::to_string_pretty(&answer)?);
     let good = status.is_success() && answer.pointer("/status/authenticated") == Some(&json!(true));
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn read(path: &PathBuf) -> anyhow::Result<String> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().take(1 << 20).read_to_string(&mut text).context("standard input")?;
-    } else {
-        text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    }
-    Ok(text.trim().to_owned())
 }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use super::{Authentication, Client, Family, GrantError, Granted, Grants, family::key, handle::RefreshHandle, narrowing};
 use crate::{
     config::GrantType,
-    login::{Session, SessionError, SignedIn},
+    login::{Session, SignedIn},
     store::{Expect, Outcome},
 };
 
@@ -75,15 +75,7 @@ impl Grants {
     }
 
     async fn renewed(&self, signed_in: &SignedIn, client: &Client, now: OffsetDateTime) -> Result<(Session, Identity), GrantError> {
-        let (mut session, identity) = match self.sessions.renew(signed_in, now).await {
-            Ok(renewed) => renewed,
-            Err(error @ (SessionError::NoLonger(_) | SessionError::Vanished)) => {
-                // Everything that was issued in the session falls with it.
-                self.sessions.end(signed_in, now).await?;
-                return Err(error.into());
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let (mut session, identity) = self.sessions.renew(signed_in, now).await?;
         if !client.takes_tenant(identity.id().tenant_id()) || !client.takes_connector(identity.connector()) {
             return Err(NOT_GOOD);
         }

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use tower_sessions::{Expiry, Session};
 
 use super::{failure::Failure, pages::ErrorPage};
@@ -70,7 +70,7 @@ pub(crate) async fn forget(session: &Session) -> Result<(), Failure> {
 }
 
 fn expiry(app: &App, seconds: u64) -> Expiry {
-    Expiry::AtDateTime(app.seams.clock.now() + Duration::seconds(i64::try_from(seconds).unwrap_or(i64::MAX)))
+    Expiry::AtDateTime(app.seams.clock.now() + crate::config::seconds(seconds))
 }
 
 fn unavailable(error: tower_sessions::session::Error) -> Failure {

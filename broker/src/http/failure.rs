@@ -9,6 +9,11 @@ use serde_json::json;
 
 use crate::{directory::DirectoryError, grants::GrantError, login::SessionError, standing::Fallen};
 
+/// An answer as JSON, for whoever asked and no cache.
+pub(crate) fn for_the_caller(body: impl serde::Serialize) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
 /// A refusal as JSON: OAuth's form (RFC 6749, 5.2), which the REST API shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {

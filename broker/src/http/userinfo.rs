@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::State, response::Response};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{caller::InForce, failure::Failure};
+use super::{
+    caller::InForce,
+    failure::{Failure, for_the_caller},
+};
 use crate::{App, login::SignedIn, tokens::Profile};
 
 #[derive(Serialize)]
@@ -30,5 +28,5 @@ pub(crate) async fn userinfo(State(app): State<Arc<App>>, InForce(standing): InF
     let signed_in = SignedIn { tenant: standing.tenant.id.clone(), sid };
     let (_, identity) = app.sessions.find(&signed_in, app.seams.clock.now()).await?;
     let info = UserInfo { sub: claims.sub, profile: Profile::of(&identity, |scope| claims.has_scope(scope)) };
-    Ok(([(header::CACHE_CONTROL, "no-store")], Json(info)).into_response())
+    Ok(for_the_caller(info))
 }

@@ -3,10 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    Json,
     extract::{Path, State},
-    http::header,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::{Identity, TenantScope};
@@ -15,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     caller::InForce,
-    failure::Failure,
+    failure::{Failure, for_the_caller},
     parameters::{Parameters, Query},
 };
 use crate::{
@@ -102,7 +100,7 @@ pub(crate) async fn search(
     let users = page.people.iter().map(|person| user(person, false)).collect();
     let next_page_token = page.next.as_ref().map(page_token);
     let page = Page { users, next_page_token, truncated: page.truncated, incomplete: page.incomplete };
-    Ok(([(header::CACHE_CONTROL, "no-store")], Json(page)).into_response())
+    Ok(for_the_caller(page))
 }
 
 fn parse(app: &App, parameters: &Parameters) -> Result<Search, Failure> {
@@ -152,7 +150,7 @@ pub(crate) async fn one(
     tracing::info!(
         target: "audit", event = "get", tenant.id = %scope.tenant_id(), user.id = %caller.user(), caller.tenant.id = %caller.tenant_id(), found = 1,
     );
-    Ok(([(header::CACHE_CONTROL, "no-store")], Json(user(&person, true))).into_response())
+    Ok(for_the_caller(user(&person, true)))
 }
 
 /// `GET /api/v1/me`: needs the audience, and no scope: everyone may see themselves.
@@ -170,9 +168,9 @@ pub(crate) async fn me(State(app): State<Arc<App>>, InForce(standing): InForce) 
             email: None,
             groups: None,
         };
-        return Ok(([(header::CACHE_CONTROL, "no-store")], Json(service)).into_response());
+        return Ok(for_the_caller(service));
     };
     let signed_in = SignedIn { tenant: standing.tenant.id.clone(), sid };
     let (_, identity) = app.sessions.find(&signed_in, app.seams.clock.now()).await?;
-    Ok(([(header::CACHE_CONTROL, "no-store")], Json(user(&identity, true))).into_response())
+    Ok(for_the_caller(user(&identity, true)))
 }

@@ -2,9 +2,9 @@
 //!
 //! Three counts of failures, each a bucket that refills with time: one account from one address, one address over all
 //! accounts, one account over all addresses. A browser on which the account has signed in before has a bucket of its own
-//! instead, which no one else can fill: neither a spread attack nor a neighbour behind the same address slows the owner. A try takes its place in
-//! the buckets before the password is looked at, and a success gives it back: of a hundred tries at once no more than the
-//! bucket holds are looked at.
+//! instead, which no one else can fill: neither a spread attack nor a neighbour behind the same address slows the owner. A
+//! try takes its place in the buckets before the password is looked at, and a success gives it back: of a hundred tries at
+//! once no more than the bucket holds are looked at.
 
 use std::{
     collections::HashMap,
@@ -52,8 +52,7 @@ pub(super) fn network_of(address: IpAddr) -> IpAddr {
 /// A name as it is counted.
 #[must_use]
 pub fn canonical(name: &str) -> String {
-    use unicode_normalization::UnicodeNormalization as _;
-    caseless::default_case_fold_str(&name.trim().nfkc().collect::<String>()).nfkc().collect()
+    claims_mapping::fold(name.trim())
 }
 
 /// The counts, in this process.
@@ -123,7 +122,7 @@ const MOST_KEYS: usize = 50_000;
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(burst: u32, seconds: u64) -> Self {
-        Self::refilling(burst, Duration::seconds(i64::try_from(seconds).unwrap_or(i64::MAX).min(86_400)))
+        Self::refilling(burst, crate::config::seconds(seconds.min(86_400)))
     }
 
     /// Buckets of this size, in which one place comes free so often.

@@ -196,6 +196,15 @@ impl Sessions {
     /// # Errors
     /// As [`Self::find`], and when the directory could not tell.
     pub async fn renew(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
+        let renewed = self.ask_again(signed_in, now).await;
+        if let Err(SessionError::NoLonger(_) | SessionError::Vanished) = &renewed {
+            // Everything that was issued in the session falls with it.
+            self.end(signed_in, now).await?;
+        }
+        renewed
+    }
+
+    async fn ask_again(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
         let mut session = self.load(signed_in, now).await?;
         let gone = || SessionError::NoLonger(AdmissionError::NoConnector(session.connector.clone()));
         let connector = self.admission.connector(session.connector.as_str()).ok_or_else(gone)?;
@@ -215,18 +224,12 @@ impl Sessions {
         Ok((session, identity))
     }
 
-    /// [`Self::renew`], and what came of it kept: a person who is no longer there loses the session.
+    /// [`Self::renew`], and what came of it kept.
     ///
     /// # Errors
     /// As [`Self::renew`].
     pub async fn renew_and_keep(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
-        let (session, identity) = match self.renew(signed_in, now).await {
-            Err(error @ (SessionError::NoLonger(_) | SessionError::Vanished)) => {
-                self.end(signed_in, now).await?;
-                return Err(error);
-            }
-            other => other?,
-        };
+        let (session, identity) = self.renew(signed_in, now).await?;
         match self.store.commit(self.write(signed_in, &session), now).await? {
             Outcome::Committed => Ok((session, identity)),
             // Renewed by another request meanwhile, or ended: the record says which.

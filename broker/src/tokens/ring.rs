@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::keys::{KeyError, SigningKey, StoredKey};
 use crate::{
-    config::{KeysConfig, Lifetimes, SigningAlgorithm},
+    config::{KeysConfig, Lifetimes, SigningAlgorithm, seconds},
     store::{Batch, Expect, Key, Kind, Outcome, Partition, Store},
 };
 
@@ -39,10 +39,6 @@ impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyRing").field("keys", &self.current.load().by_kid.keys()).finish_non_exhaustive()
     }
-}
-
-fn seconds(n: u64) -> Duration {
-    Duration::seconds(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
 impl KeyRing {
