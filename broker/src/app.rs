@@ -12,11 +12,11 @@ use crate::{
     review::{Review, Reviewer, Reviewers},
     seams::Seams,
     standing::Judge,
-    tenancy::{Admission, IdRecords, RegistryError, Tenants, Wired},
+    tenancy::{Admission, IdRecords, Join, RegistryError, Tenants, Wired},
     tokens::{KeyError, KeyRing, Verifier},
     vouching::Vouching,
 };
-use connectors::{Directory, PasswordLogin};
+use connectors::{Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
 
 /// The program could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -141,5 +141,10 @@ fn wire(loaded: crate::config::LoadedConnector) -> Wired {
         policy,
         password,
         directory,
+        redirect: connector.redirect.map(|port| Arc::new(Deadline::<dyn RedirectLogin>::new(port, within)) as Arc<dyn RedirectLogin>),
+        token: connector.token.map(|port| Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within)) as Arc<dyn TokenAuthentication>),
+        logout: connector.logout.map(|port| Arc::new(Deadline::<dyn LogoutNotices>::new(port, within)) as Arc<dyn LogoutNotices>),
+        join: config.directory.zip(config.join).map(|(directory, join)| Join { directory, claim: join.claim, attribute: join.attribute }),
+        listed: config.listed.unwrap_or(true),
     }
 }

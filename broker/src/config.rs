@@ -87,6 +87,48 @@ pub struct Config {
     /// The bounds of user search.
     #[serde(default)]
     pub search: SearchConfig,
+    /// A file with kube-apiserver's own AuthenticationConfiguration (`apiserver.config.k8s.io`). Each `oidc` connector whose `issuer.url`
+    /// is that of a `jwt` entry takes from it what its own entry here does not give.
+    #[serde(default)]
+    pub authentication_configuration: Option<PathBuf>,
+    /// How the pages look.
+    #[serde(default)]
+    pub branding: Branding,
+    /// What is kept of a sign-in that was refused.
+    #[serde(default)]
+    pub refusals: RefusalsConfig,
+}
+
+/// How the pages look: the operator's name, logo and colours.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Branding {
+    /// The name beside the logo.
+    pub name: Option<String>,
+    /// The logo: an SVG or PNG file of at most 256 KiB.
+    pub logo_file: Option<PathBuf>,
+    /// The colour of buttons and links, as `#1a5fb4`.
+    pub accent: Option<String>,
+    /// The same where the page is dark; `accent` where absent.
+    pub accent_dark: Option<String>,
+    /// Whom people turn to when a sign-in fails: `the help desk, +49 30 1234`.
+    pub support: Option<String>,
+}
+
+/// What is kept of a sign-in that was refused, under the number that its person was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RefusalsConfig {
+    /// For how long, in seconds; 86,400 (a day).
+    pub kept_seconds: u64,
+    /// Whether the values of claims are kept too; without it only their kinds and lengths are.
+    pub keep_claims: bool,
+}
+
+impl Default for RefusalsConfig {
+    fn default() -> Self {
+        Self { kept_seconds: 86_400, keep_claims: false }
+    }
 }
 
 /// Where it listens.
@@ -159,6 +201,15 @@ pub struct TenantConfig {
     /// The connectors that may speak for it; all whose own rule allows it where absent.
     #[serde(default)]
     pub connectors: Option<BTreeSet<ConnectorId>>,
+    /// The domains of its people's e-mail addresses: they lead to its ways to sign in, and prove nothing.
+    #[serde(default)]
+    pub email_domains: BTreeSet<String>,
+    /// Host names, besides that of the issuer, at which Denizen is reached for this tenant: whoever begins there signs in to it.
+    #[serde(default)]
+    pub hosts: BTreeSet<String>,
+    /// How the pages look to whoever signs in to it; what it does not say, the instance's own `branding` does.
+    #[serde(default)]
+    pub branding: Branding,
     /// Switched off at every door.
     #[serde(default)]
     pub disabled: bool,
@@ -205,6 +256,16 @@ pub struct ConnectorConfig {
     /// Whether it is switched off.
     #[serde(default)]
     pub disabled: bool,
+    /// Whether the sign-in page offers it to people of whom nothing is known yet. Without it: not where it serves one tenant
+    /// only, and there are others.
+    #[serde(default)]
+    pub listed: Option<bool>,
+    /// The connector whose people its users are, found there by `join`. Operators' connectors only.
+    #[serde(default)]
+    pub directory: Option<ConnectorId>,
+    /// How its users are found in `directory`.
+    #[serde(default)]
+    pub join: Option<JoinConfig>,
     /// Seconds that one call to it may take; 5.
     #[serde(default = "ConnectorConfig::default_deadline")]
     pub deadline_seconds: u64,
@@ -220,6 +281,16 @@ impl ConnectorConfig {
     const fn default_deadline() -> u64 {
         5
     }
+}
+
+/// A claim and an attribute with the same value, which never changes and is one person's only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JoinConfig {
+    /// The claim of the connector's user; a text.
+    pub claim: String,
+    /// The directory's attribute; `id` in a file.
+    pub attribute: String,
 }
 
 /// `tenant: { fixed: acme }`.
@@ -303,6 +374,12 @@ pub struct ClientConfig {
     /// The signature of its tokens.
     #[serde(default)]
     pub signing_algorithm: SigningAlgorithm,
+    /// Exact addresses to return to after a sign-out.
+    #[serde(default)]
+    pub post_logout_redirect_uris: Vec<String>,
+    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0).
+    #[serde(default)]
+    pub backchannel_logout_uri: Option<Url>,
     /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.
     #[serde(default)]
     pub origins: BTreeSet<String>,
@@ -361,6 +438,19 @@ pub struct ReviewerConfig {
     /// How names are written.
     #[serde(default)]
     pub format: ReviewFormat,
+    /// Upstreams whose own tokens it takes, beside Denizen's: none where absent.
+    #[serde(default)]
+    pub upstream_tokens: Vec<UpstreamTokens>,
+}
+
+/// The tokens of one upstream that a reviewer takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpstreamTokens {
+    /// The connector; it must have `acceptTokens: true`.
+    pub connector: ConnectorId,
+    /// Of the connector's audiences, those whose tokens are meant for this reviewer.
+    pub audiences: BTreeSet<String>,
 }
 
 /// How names are written in a review's answer.

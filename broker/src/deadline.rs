@@ -3,8 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use claims_mapping::{TenantScope, UpstreamUser};
-use connectors::{ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery};
+use claims_mapping::{Subject, TenantScope, UpstreamUser};
+use connectors::{
+    Callback, ConnectorError, Directory, Found, Handshake, LoginName, LogoutNotice, LogoutNotices, Lookup, PasswordLogin, Proven,
+    RedirectLogin, Renewed, Secret, TokenAuthentication, UnverifiedToken, UserQuery, VerifiedToken, Wish,
+};
+use time::OffsetDateTime;
+use url::Url;
 
 /// A port, and how long one call of it may take.
 pub struct Deadline<P: ?Sized> {
@@ -45,5 +50,44 @@ impl Directory for Deadline<dyn Directory> {
     }
     async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
         self.bound(self.port.get(scope, by)).await
+    }
+}
+
+#[async_trait]
+impl RedirectLogin for Deadline<dyn RedirectLogin> {
+    async fn begin(&self, handshake: &Handshake, wish: &Wish, now: OffsetDateTime) -> Result<Url, ConnectorError> {
+        self.bound(self.port.begin(handshake, wish, now)).await
+    }
+    async fn finish(
+        &self,
+        handshake: &Handshake,
+        wish: &Wish,
+        callback: &Callback,
+        now: OffsetDateTime,
+    ) -> Result<Option<Proven>, ConnectorError> {
+        self.bound(self.port.finish(handshake, wish, callback, now)).await
+    }
+    async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
+        self.bound(self.port.renew(subject, refresh_token, now)).await
+    }
+    fn believed_seconds(&self) -> u64 {
+        self.port.believed_seconds()
+    }
+}
+
+#[async_trait]
+impl TokenAuthentication for Deadline<dyn TokenAuthentication> {
+    fn claims_to_be_ours(&self, token: UnverifiedToken<'_>) -> bool {
+        self.port.claims_to_be_ours(token)
+    }
+    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<VerifiedToken>, ConnectorError> {
+        self.bound(self.port.authenticate(token, now)).await
+    }
+}
+
+#[async_trait]
+impl LogoutNotices for Deadline<dyn LogoutNotices> {
+    async fn verify(&self, logout_token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<LogoutNotice>, ConnectorError> {
+        self.bound(self.port.verify(logout_token, now)).await
     }
 }

@@ -9,7 +9,8 @@ mod guessing;
 mod password;
 mod session;
 
-use claims_mapping::{Identity, MappedUser};
+use claims_mapping::{ConnectorId, Identity, MappedUser, Subject};
+use connectors::UpstreamSession;
 use time::OffsetDateTime;
 
 pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest};
@@ -17,6 +18,30 @@ pub use browser::BrowserStore;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use password::{PasswordSignIn, SignInError, Typed};
 pub use session::{Session, SessionError, Sessions, SignedIn};
+
+/// Someone who was proven and admitted, about to go in.
+#[derive(Debug)]
+pub struct Entering<'a> {
+    /// Who.
+    pub identity: &'a Identity,
+    /// What the mapping gave, to be judged anew at each use.
+    pub mapped: MappedUser,
+    /// What goes on at the upstream, where they proved it at its own pages.
+    pub upstream: Option<AtUpstream>,
+}
+
+/// What goes on at an upstream of someone who proved there who they are.
+#[derive(Debug, Clone)]
+pub struct AtUpstream {
+    /// The connector that they came through; not the identity's own where it is joined to a directory.
+    pub connector: ConnectorId,
+    /// As whom.
+    pub subject: Subject,
+    /// When they proved it there, in seconds since 1970, where the upstream says so.
+    pub auth_time: Option<i64>,
+    /// The session there, and what it can be asked again with.
+    pub session: UpstreamSession,
+}
 
 /// Someone who was proven and admitted goes in: the attempt is used up, and a session stands. Of two that finish one attempt
 /// at once, one goes in.
@@ -26,12 +51,12 @@ pub use session::{Session, SessionError, Sessions, SignedIn};
 pub async fn enter(
     (attempts, attempt): (&Attempts, &str),
     sessions: &Sessions,
-    (identity, mapped): (&Identity, MappedUser),
+    entering: Entering<'_>,
     before: Option<&SignedIn>,
     now: OffsetDateTime,
 ) -> Result<SignedIn, AttemptError> {
     attempts.consume(attempt, now).await?;
-    Ok(sessions.begin(identity, mapped, before, now).await?)
+    Ok(sessions.begin(entering, before, now).await?)
 }
 
 /// Where a session stands in the store.

@@ -49,6 +49,24 @@ pub enum Kind {
     Probe,
     /// A tenant that came into being because an operator's connector named it (system).
     CreatedTenant,
+    /// A sign-in that is at its upstream's pages (system).
+    Handshake,
+    /// Why a sign-in was refused, under the number that its person was told (system).
+    Refusal,
+    /// What goes on at the upstream of a session, its refresh token sealed (tenant).
+    UpstreamGrant,
+    /// Which of our sessions an upstream's session or subject has (system).
+    UpstreamSession,
+    /// The id of a token that is good once, and was used (system).
+    UsedToken,
+    /// Someone who signed in through a connector without a directory (tenant).
+    Person,
+    /// A client that was given an ID token in a session (tenant).
+    SessionClient,
+    /// A sign-out that a client has not been told of yet (system).
+    LogoutNotice,
+    /// The key that seals what the store keeps for upstreams (system).
+    SealingKey,
 }
 
 impl Kind {
@@ -68,6 +86,15 @@ impl Kind {
             Self::MacKey => "mac-key",
             Self::Probe => "probe",
             Self::CreatedTenant => "created-tenant",
+            Self::Handshake => "handshake",
+            Self::Refusal => "refusal",
+            Self::UpstreamGrant => "upstream-grant",
+            Self::UpstreamSession => "upstream-session",
+            Self::UsedToken => "used-token",
+            Self::Person => "person",
+            Self::SessionClient => "session-client",
+            Self::LogoutNotice => "logout-notice",
+            Self::SealingKey => "sealing-key",
         }
     }
 }

@@ -8,7 +8,7 @@ mod caller;
 mod ids;
 mod registry;
 
-pub use admission::{Admission, AdmissionError, Wired};
+pub use admission::{Admission, AdmissionError, Join, Wired};
 pub use caller::{Caller, NotYours};
 pub use ids::{IdRecords, IdTaken, UserRecord};
 pub use registry::{RegistryError, Tenants};

@@ -4,7 +4,9 @@ use claims_mapping::{ConnectorId, Mapping, MappingConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Connector, file, ldap};
+use url::Url;
+
+use crate::{Connector, file, ldap, oidc};
 
 /// The part of a connector's configuration that depends on its `type`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +16,8 @@ pub enum Upstream {
     File(file::FileConfig),
     /// An LDAP directory.
     Ldap(Box<ldap::LdapConfig>),
+    /// An OpenID provider.
+    Oidc(Box<oidc::OidcConfig>),
 }
 
 /// What a connector is told of its surroundings when it is made.
@@ -26,6 +30,8 @@ pub struct Context<'a> {
     /// Whether all users of this upstream are of one tenant (`tenant: { fixed }`, or the default tenant stands in), so that no
     /// tenant filter is needed.
     pub fixed_tenant: bool,
+    /// Denizen's own address, below which browsers come back (`/login/{id}/callback`); `None` where the configuration has a fault there.
+    pub issuer: Option<&'a Url>,
 }
 
 impl Upstream {
@@ -36,6 +42,7 @@ impl Upstream {
         match self {
             Self::File(_) => file::default_mapping(),
             Self::Ldap(_) => ldap::default_mapping(),
+            Self::Oidc(_) => oidc::default_mapping(),
         }
     }
 
@@ -47,6 +54,7 @@ impl Upstream {
         match self {
             Self::File(config) => file::build(config, context),
             Self::Ldap(config) => ldap::build(config, context),
+            Self::Oidc(config) => oidc::build(config, context),
         }
     }
 }

@@ -84,6 +84,9 @@ pub(crate) fn build(config: &FileConfig, context: Context<'_>) -> Result<Connect
         id: context.id.clone(),
         password: Some(Arc::clone(&source) as Arc<dyn PasswordLogin>),
         directory: Some(source),
+        redirect: None,
+        token: None,
+        logout: None,
         watches: config.path.iter().cloned().collect(),
     })
 }

@@ -64,6 +64,9 @@ pub(crate) fn build(config: &LdapConfig, context: Context<'_>) -> Result<Connect
         id: context.id.clone(),
         password: Some(Arc::clone(&directory) as Arc<dyn PasswordLogin>),
         directory: Some(directory),
+        redirect: None,
+        token: None,
+        logout: None,
         watches: Vec::new(),
     })
 }
@@ -239,6 +242,10 @@ impl Directory for LdapDirectory {
             },
             Lookup::Username(name) => self.find_named("look-up", within, &self.users.usernames, name).await?,
             Lookup::Mail(address) => self.find_named("look-up", within, std::slice::from_ref(&self.users.mail), address).await?,
+            Lookup::Attribute { name, value } => {
+                let attribute = Attribute::parse(name).map_err(ConnectorError::Unusable)?;
+                self.find_named("look-up", within, &[attribute], value).await?
+            }
         };
         let Some(entry) = entry else { return Ok(None) };
         self.whole(within, &entry).await.map(Some)

@@ -15,7 +15,9 @@ pub mod config;
 pub mod file;
 pub mod ldap;
 mod names;
+pub mod oidc;
 mod secret;
+mod token;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -23,6 +25,10 @@ use async_trait::async_trait;
 pub use claims_mapping::UpstreamUser;
 use claims_mapping::{ConnectorId, Subject, Tenant, TenantScope};
 pub use secret::{ConfiguredSecret, Secret};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+pub use token::UnverifiedToken;
+use url::Url;
 
 /// One upstream, as the ports that it has.
 pub struct Connector {
@@ -32,6 +38,12 @@ pub struct Connector {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Sign-in at the upstream's own pages.
+    pub redirect: Option<Arc<dyn RedirectLogin>>,
+    /// Tokens of the upstream itself.
+    pub token: Option<Arc<dyn TokenAuthentication>>,
+    /// Sign-outs that the upstream tells of.
+    pub logout: Option<Arc<dyn LogoutNotices>>,
     /// Files whose change the connector follows by itself.
     pub watches: Vec<PathBuf>,
 }
@@ -42,6 +54,9 @@ impl fmt::Debug for Connector {
             .field("id", &self.id)
             .field("password", &self.password.is_some())
             .field("directory", &self.directory.is_some())
+            .field("redirect", &self.redirect.is_some())
+            .field("token", &self.token.is_some())
+            .field("logout", &self.logout.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -125,4 +140,166 @@ pub enum Lookup {
     Username(String),
     /// By e-mail address.
     Mail(String),
+    /// By the value of one attribute, which the directory has for one person only: how a person who signed in elsewhere is
+    /// found here (`join`).
+    Attribute {
+        /// The attribute, as the directory calls it.
+        name: String,
+        /// Its value, compared as the directory compares it.
+        value: String,
+    },
+}
+
+/// Sign-in at the upstream's own pages: the browser is sent there, and comes back with an answer.
+#[async_trait]
+pub trait RedirectLogin: Send + Sync {
+    /// Where to send the browser. What the answer will be held against is in the handshake, which the caller keeps.
+    ///
+    /// # Errors
+    /// When the upstream could not be asked where its pages are.
+    async fn begin(&self, handshake: &Handshake, wish: &Wish, now: OffsetDateTime) -> Result<Url, ConnectorError>;
+
+    /// What the browser came back with: `Some` with the person whom the upstream proved, `None` where it says no (the person
+    /// declined, or may not). The handshake is the caller's own, used up before this call.
+    ///
+    /// # Errors
+    /// When the upstream could not tell, or its answer does not fit the handshake ([`ConnectorError::Unusable`]).
+    async fn finish(
+        &self,
+        handshake: &Handshake,
+        wish: &Wish,
+        callback: &Callback,
+        now: OffsetDateTime,
+    ) -> Result<Option<Proven>, ConnectorError>;
+
+    /// Asks again about someone who was proven earlier: `None` where the upstream says that they no longer are (disabled,
+    /// gone, consent withdrawn).
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError>;
+
+    /// How long what was said at the sign-in is believed where the upstream gave nothing to ask again with, in seconds.
+    fn believed_seconds(&self) -> u64;
+}
+
+/// What one redirect is bound to. Each text is 43 characters of base64url that no one can guess; used for one sign-in only.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Handshake {
+    /// Comes back with the browser.
+    pub state: String,
+    /// Comes back in the ID token (OpenID Connect Core, 3.1.2.1).
+    pub nonce: String,
+    /// Proves at the token endpoint that the request was ours (RFC 7636).
+    pub code_verifier: String,
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handshake")
+    }
+}
+
+/// How the person should be asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// Who they say they are, for the upstream's form.
+    pub login_hint: Option<String>,
+    /// Whether they must prove it anew, whatever session they have there.
+    pub anew: bool,
+    /// How long ago they may have proven it, in seconds.
+    pub max_age: Option<u32>,
+}
+
+/// What a browser came back with, as it stands in its address: anyone may have written it.
+#[derive(Clone, Default)]
+pub struct Callback {
+    /// The authorization code.
+    pub code: Option<String>,
+    /// Who answers (RFC 9207).
+    pub iss: Option<String>,
+    /// Why not (RFC 6749, 4.1.2.1).
+    pub error: Option<String>,
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callback").field("code", &self.code.is_some()).field("error", &self.error.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Someone whom the upstream proved.
+#[derive(Debug, Clone)]
+pub struct Proven {
+    /// Who, and what it says of them.
+    pub user: UpstreamUser,
+    /// When they proved it there, in seconds since 1970, where the upstream says so.
+    pub auth_time: Option<i64>,
+    /// What goes on at the upstream.
+    pub session: UpstreamSession,
+}
+
+/// What goes on at the upstream after a sign-in.
+#[derive(Debug, Clone, Default)]
+pub struct UpstreamSession {
+    /// What the upstream calls the session, where it says so (`sid`).
+    pub sid: Option<String>,
+    /// What it can be asked again with.
+    pub refresh_token: Option<Secret>,
+}
+
+/// What the upstream said when it was asked again.
+#[derive(Debug, Clone)]
+pub struct Renewed {
+    /// What it says of the person now; `None` where it says only that they still are.
+    pub user: Option<UpstreamUser>,
+    /// What it can be asked with the next time, where that has changed.
+    pub refresh_token: Option<Secret>,
+}
+
+/// Tokens of the upstream itself, shown to us by someone else.
+#[async_trait]
+pub trait TokenAuthentication: Send + Sync {
+    /// Whether a token says that it is this upstream's. Looks at the token alone, and proves nothing.
+    fn claims_to_be_ours(&self, token: UnverifiedToken<'_>) -> bool;
+
+    /// Whose token it is: `None` where it is forged, expired, for another audience, or not to be used as one.
+    ///
+    /// # Errors
+    /// When the upstream could not tell, or its keys could not be had.
+    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<VerifiedToken>, ConnectorError>;
+}
+
+/// What a genuine token of an upstream says.
+#[derive(Debug, Clone)]
+pub struct VerifiedToken {
+    /// Who, and what it says of them.
+    pub user: UpstreamUser,
+    /// For whom it is: those of its audiences that the connector's configuration names.
+    pub audiences: Vec<String>,
+    /// Until when, in seconds since 1970.
+    pub expires_at: i64,
+}
+
+/// Sign-outs that the upstream tells of (OpenID Connect Back-Channel Logout 1.0).
+#[async_trait]
+pub trait LogoutNotices: Send + Sync {
+    /// Whose sessions end: `None` where the token is not genuine, or not a logout token.
+    ///
+    /// # Errors
+    /// When the upstream's keys could not be had.
+    async fn verify(&self, logout_token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<LogoutNotice>, ConnectorError>;
+}
+
+/// A genuine logout token's content. At least one of `subject` and `sid` is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogoutNotice {
+    /// Whose.
+    pub subject: Option<Subject>,
+    /// Which of their sessions at the upstream; all where absent.
+    pub sid: Option<String>,
+    /// The token's own id: each is good once.
+    pub jti: String,
+    /// Until when the id must be remembered, in seconds since 1970.
+    pub expires_at: i64,
 }

@@ -36,6 +36,6 @@ async fn the_file_connector_conforms() {
     let id = ConnectorId::parse("people").unwrap();
     let upstream = Upstream::File(FileConfig { path: Some(path), users: None });
     let mapping = Mapping::compile(&upstream.default_mapping()).unwrap();
-    let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant: false }).unwrap();
+    let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant: false, issuer: None }).unwrap();
     conforms(&Fixture { connector: &connector, acme: tenant("acme", &id, "acme"), globex: tenant("globex", &id, "globex") }).await;
 }

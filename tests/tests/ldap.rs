@@ -67,7 +67,7 @@ impl Corp {
         let mut mapping = upstream.default_mapping();
         mapping.claim_mappings.tenant.claim = claim.unwrap_or_default().to_owned();
         let mapping = Mapping::compile(&mapping).unwrap();
-        let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant })?;
+        let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant, issuer: None })?;
         Ok(Self { connector, mapping, acme: tenant("acme", &id, acme), globex: tenant("globex", &id, globex) })
     }
 

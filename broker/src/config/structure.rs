@@ -204,7 +204,7 @@ impl Walk<'_> {
 
     /// Relative paths of files begin at the folder of the configuration. Which keys name files, their names say.
     fn resolve_path(&self, key: &str, value: &mut Value) {
-        let is_file = key == "file" || key == "path" || key.ends_with("File");
+        let is_file = key == "file" || key == "path" || key.ends_with("File") || key == "authenticationConfiguration";
         match value {
             Value::String(text) if is_file && !text.is_empty() => *text = self.folder.join(&*text).to_string_lossy().into_owned(),
             Value::Array(list) if key.ends_with("Files") => {

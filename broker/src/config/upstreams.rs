@@ -153,7 +153,7 @@ fn build(parts: &Parts, path: &str, config: &ConnectorConfig, rule: Option<&Tena
         Some(rule) => !matches!(rule, TenantRule::Mapped(_)),
         None => !is_mapped,
     };
-    match config.upstream.build(Context { id: &config.id, mapping: &mapping, fixed_tenant }) {
+    match config.upstream.build(Context { id: &config.id, mapping: &mapping, fixed_tenant, issuer: parts.issuer.as_ref() }) {
         Ok(connector) => Some((mapping, connector)),
         Err(faults) => {
             if faults.is_empty() {

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     App,
-    login::{Attempt, AttemptError, SignInError, SignedIn, Typed, enter},
+    login::{Attempt, AttemptError, Entering, SignInError, SignedIn, Typed, enter},
     metrics::Metrics,
     tenancy::Wired,
 };
@@ -91,7 +91,9 @@ impl Try<'_> {
             return Err(Instead::page(StatusCode::FORBIDDEN, &not_for_you(None), POLICY));
         }
         let before = signed_in(self.session).await?;
-        let signed_in = enter((&app.attempts, self.id), &app.sessions, (&identity, mapped), before.as_ref(), now).await?;
+        let signed_in =
+            enter((&app.attempts, self.id), &app.sessions, Entering { identity: &identity, mapped, upstream: None }, before.as_ref(), now)
+                .await?;
         sign_in(self.session, signed_in.clone(), app).await?;
         self.audit_entered(&identity, &signed_in);
         match &self.attempt.request {

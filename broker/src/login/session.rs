@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use super::Entering;
 use crate::{
     seams::Entropy,
     secret_text::{random_text, random_uuid},
@@ -139,13 +140,8 @@ impl Sessions {
     ///
     /// # Errors
     /// When the store could not tell.
-    pub async fn begin(
-        &self,
-        identity: &Identity,
-        mapped: MappedUser,
-        before: Option<&SignedIn>,
-        now: OffsetDateTime,
-    ) -> Result<SignedIn, StoreError> {
+    pub async fn begin(&self, entering: Entering<'_>, before: Option<&SignedIn>, now: OffsetDateTime) -> Result<SignedIn, StoreError> {
+        let Entering { identity, mapped, .. } = entering;
         let mut same = None;
         if let Some(before) = before {
             match self.load(before, now).await {

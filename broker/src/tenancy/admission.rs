@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, TenantId, UpstreamUser};
-use connectors::{Directory, PasswordLogin};
+use connectors::{Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
 use time::OffsetDateTime;
 
 use super::{IdRecords, IdTaken, Tenants};
@@ -25,6 +25,27 @@ pub struct Wired {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Sign-in at the upstream's own pages.
+    pub redirect: Option<Arc<dyn RedirectLogin>>,
+    /// Tokens of the upstream itself.
+    pub token: Option<Arc<dyn TokenAuthentication>>,
+    /// Sign-outs that the upstream tells of.
+    pub logout: Option<Arc<dyn LogoutNotices>>,
+    /// The directory whose people its users are.
+    pub join: Option<Join>,
+    /// Whether the sign-in page offers it to someone of whom nothing is known yet.
+    pub listed: bool,
+}
+
+/// Whose people a connector's users are: those of a directory, found there by something that never changes.
+#[derive(Debug, Clone)]
+pub struct Join {
+    /// The directory.
+    pub directory: ConnectorId,
+    /// The claim of the connector's user.
+    pub claim: String,
+    /// The directory's attribute that has the same value.
+    pub attribute: String,
 }
 
 impl std::fmt::Debug for Wired {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
+pub use connectors::UnverifiedToken;
 use serde::{Deserialize, de::DeserializeOwned};
 use uuid::Uuid;
 
@@ -13,27 +14,6 @@ use super::{
     signing::TokenType,
 };
 use crate::config::SigningAlgorithm;
-
-/// A token as someone sent it. It prints its length only.
-#[derive(Clone, Copy)]
-pub struct UnverifiedToken<'a>(&'a str);
-
-impl<'a> UnverifiedToken<'a> {
-    /// The longest token that is looked at, in bytes.
-    pub const MAX_BYTES: usize = 32 * 1024;
-
-    /// Takes a token.
-    #[must_use]
-    pub const fn new(text: &'a str) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for UnverifiedToken<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UnverifiedToken({} bytes)", self.0.len())
-    }
-}
 
 /// The token is not one of ours. The reason is for the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -100,7 +80,7 @@ impl Verifier {
     /// # Errors
     /// Why it is not one.
     pub fn verify(&self, token: UnverifiedToken<'_>) -> Result<Arc<AccessClaims>, Forged> {
-        let text = token.0;
+        let text = token.text();
         if text.len() > UnverifiedToken::MAX_BYTES {
             return Err(Forged::Malformed);
         }
@@ -121,7 +101,7 @@ impl Verifier {
     /// The subject of a genuine ID token of ours, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
     #[must_use]
     pub fn id_token_subject(&self, token: UnverifiedToken<'_>) -> Option<Uuid> {
-        let text = Some(token.0).filter(|text| text.len() <= UnverifiedToken::MAX_BYTES)?;
+        let text = Some(token.text()).filter(|text| text.len() <= UnverifiedToken::MAX_BYTES)?;
         let claims: IdClaims = self.verify_signature(text, TokenType::Id).ok()?;
         (claims.iss == self.issuer).then_some(claims.sub)
     }

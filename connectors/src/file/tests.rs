@@ -125,7 +125,7 @@ fn faults_have_places_and_no_secrets() {
 
 fn build_from(config: &FileConfig) -> Result<Connector, Vec<(String, String)>> {
     let mapping = Mapping::compile(&default_mapping()).unwrap();
-    build(config, Context { id: &ConnectorId::parse("people").unwrap(), mapping: &mapping, fixed_tenant: false })
+    build(config, Context { id: &ConnectorId::parse("people").unwrap(), mapping: &mapping, fixed_tenant: false, issuer: None })
 }
 
 async fn finds(connector: &Connector, name: &str) -> bool {

@@ -16,7 +16,7 @@ fn faults(change: impl FnOnce(&mut Value), claim: Option<&str>, fixed_tenant: bo
     mapping.claim_mappings.tenant.claim = claim.unwrap_or_default().to_owned();
     let mapping = Mapping::compile(&mapping).unwrap();
     let id = ConnectorId::parse("corp").unwrap();
-    match build(&config, Context { id: &id, mapping: &mapping, fixed_tenant }) {
+    match build(&config, Context { id: &id, mapping: &mapping, fixed_tenant, issuer: None }) {
         Ok(connector) => {
             assert!(connector.password.is_some() && connector.directory.is_some());
             Vec::new()

@@ -15,7 +15,7 @@ use denizen::{
     config::{self, SigningAlgorithm},
     grants::{Authentication, CodeRequest},
     http::{self, server},
-    login::{AuthorizeRequest, Session, SignedIn},
+    login::{AuthorizeRequest, Entering, Session, SignedIn},
     seams::{Clock as _, Seams, SystemClock, SystemEntropy},
     secret_text::{fingerprint, random_text, random_uuid},
     store::embedded::Embedded,
@@ -127,7 +127,7 @@ impl Broker {
         let connector = app.admission.connector(connector).context("the connector is configured")?;
         let upstream = UpstreamUser { subject: Subject::parse(subject)?, claims: Claims::new(claims)? };
         let (identity, mapped) = app.admission.admit(connector, &upstream, now).await?;
-        let signed_in = app.sessions.begin(&identity, mapped, None, now).await?;
+        let signed_in = app.sessions.begin(Entering { identity: &identity, mapped, upstream: None }, None, now).await?;
         let (session, identity) = app.sessions.find(&signed_in, now).await?;
         let verifier = random_text(&SystemEntropy);
         let code = app.grants.give_code(&request(&verifier, audience), &signed_in, &session, now).await?;
