@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
+    branding::Looks,
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
@@ -48,6 +49,8 @@ pub struct App {
     pub issuer: String,
     /// The configuration.
     pub config: Config,
+    /// How the pages look.
+    pub looks: Looks,
     /// What a test replaces.
     pub seams: Seams,
     /// The signing keys.
@@ -81,7 +84,7 @@ pub struct App {
 /// # Errors
 /// When keys or secrets can not be read, or the store could not tell.
 pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
-    let Loaded { config, tenants, connectors, .. } = loaded;
+    let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
     let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
@@ -124,6 +127,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         judge,
         reviewers,
         config,
+        looks,
         seams,
     })
 }

@@ -4,6 +4,7 @@
 //! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
 //! what a shape can not say, with `config/clients.rs`; `config/tenants.rs` and `config/upstreams.rs` turn the entries into what tenancy uses.
 
+mod branding;
 mod check;
 mod clients;
 mod environment;
