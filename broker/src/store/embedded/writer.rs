@@ -1,18 +1,36 @@
 //! The one thread that writes. Batches that wait are carried out in one transaction, each by itself: the expectations of
 //! each are held against what the ones before it left. No answer goes out before the transaction is committed.
+//!
+//! A transaction costs much, and a batch more in it little. So where many callers are at work, it waits a moment for more of
+//! them before it begins; a caller that is alone, or one of a few, is never made to wait.
 
-use std::{error::Error, sync::Arc, thread};
+use std::{
+    error::Error,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, Table};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{layout, unavailable};
+use super::{
+    changes::{Changes, Touched},
+    layout, unavailable,
+};
 use crate::store::{Batch, Expect, Outcome, StoreError};
 
 /// The most batches in one transaction.
 const GROUP: usize = 256;
 /// The most batches that wait before callers do.
 const QUEUE: usize = 1_024;
+
+/// From how many callers at work on it is waited for more of them.
+const MANY: usize = 24;
+/// How long it is between two looks whether they have come.
+const LOOK: Duration = Duration::from_micros(100);
+/// The longest time that it is waited for them.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -28,12 +46,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<Database>, durability: Durability) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    pub(super) fn start(
+        database: Arc<Database>,
+        changes: Arc<Changes>,
+        durability: Durability,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let transaction = database.begin_read()?;
         let last = transaction.open_table(layout::META)?.get(layout::META_VERSION)?.map_or(0, |version| version.value());
         drop(transaction);
-        let state = State { database, durability, version: last };
+        let state = State { database, changes, durability, version: last, at_work: 0, took: Duration::ZERO };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || state.run(jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -90,16 +112,25 @@ impl Job {
 
 struct State {
     database: Arc<Database>,
+    changes: Arc<Changes>,
     durability: Durability,
     /// The version that was given last. It only grows, also where a transaction fails.
     version: u64,
+    /// How many callers the last transaction served, and how many more there were at its end.
+    at_work: usize,
+    /// How long it took.
+    took: Duration,
 }
 
 impl State {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::with_capacity(GROUP);
         while jobs.blocking_recv_many(&mut group, GROUP) > 0 {
-            match self.carry_out(&group) {
+            self.gather(&mut jobs, &mut group);
+            let begun = Instant::now();
+            let carried_out = self.carry_out(&group);
+            (self.took, self.at_work) = (begun.elapsed(), group.len() + jobs.len());
+            match carried_out {
                 Ok(done) => group.drain(..).zip(done).for_each(|(job, done)| job.answer(done)),
                 Err(error) => {
                     tracing::error!(error = %error, "the store can not write");
@@ -110,16 +141,36 @@ impl State {
         }
     }
 
+    /// Waits until three in four of those that were at work are here, and at most half as long as the last transaction took:
+    /// so it never waits long where a transaction is cheap.
+    fn gather(&self, jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>) {
+        let (begun, patience) = (Instant::now(), PATIENCE.min(self.took / 2));
+        let enough = GROUP.min(self.at_work * 3 / 4);
+        while self.at_work >= MANY && group.len() < enough && begun.elapsed() < patience {
+            thread::sleep(LOOK);
+            while group.len() < GROUP
+                && let Ok(job) = jobs.try_recv()
+            {
+                group.push(job);
+            }
+        }
+    }
+
     /// One transaction for the whole group. After an error none of the group may be taken for done.
     fn carry_out(&mut self, group: &[Job]) -> Result<Vec<Done>, redb::Error> {
+        // Dropped last, when the transaction has ended; and before any answer.
+        let mut touched = Touched::none(&self.changes);
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(self.durability)?;
         let before = self.version;
         let mut changed = false;
         let mut done = Vec::with_capacity(group.len());
         {
-            let mut tables =
-                Tables { records: transaction.open_table(layout::RECORDS)?, expiries: transaction.open_table(layout::EXPIRIES)? };
+            let mut tables = Tables {
+                records: transaction.open_table(layout::RECORDS)?,
+                expiries: transaction.open_table(layout::EXPIRIES)?,
+                touched: &mut touched,
+            };
             for job in group {
                 done.push(match job {
                     Job::Commit(batch, now, _) => {
@@ -147,12 +198,13 @@ impl State {
     }
 }
 
-struct Tables<'t> {
+struct Tables<'t, 'c> {
     records: Table<'t, &'static [u8], &'static [u8]>,
     expiries: Table<'t, (i64, &'static [u8]), ()>,
+    touched: &'t mut Touched<'c>,
 }
 
-impl Tables<'_> {
+impl Tables<'_, '_> {
     fn commit(&mut self, batch: &Batch, now: i64, version: &mut u64) -> Result<Outcome, redb::Error> {
         for (key, expect) in &batch.expect {
             let stored = self.records.get(layout::key(key).as_slice())?;
@@ -177,6 +229,7 @@ impl Tables<'_> {
     }
 
     fn put(&mut self, key: &[u8], version: u64, expires_at: i64, value: &[u8]) -> Result<(), redb::Error> {
+        self.touched.add(key);
         let stored = layout::value(version, expires_at, value);
         let old = self.records.insert(key, stored.as_slice())?.and_then(|old| layout::parts(old.value()).map(|(_, expiry, _)| expiry));
         if old == Some(expires_at) {
@@ -190,6 +243,7 @@ impl Tables<'_> {
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), redb::Error> {
+        self.touched.add(key);
         let old = self.records.remove(key)?.and_then(|old| layout::parts(old.value()).map(|(_, expiry, _)| expiry));
         self.forget_expiry(key, old)
     }
@@ -218,6 +272,7 @@ impl Tables<'_> {
             let expired =
                 self.records.get(key.as_slice())?.and_then(|stored| layout::parts(stored.value()).map(|(_, expiry, _)| expiry <= now));
             if expired == Some(true) {
+                self.touched.add(&key);
                 self.records.remove(key.as_slice())?;
                 swept += 1;
             }
