@@ -1,15 +1,7 @@
 //! The one thread that writes. Batches that wait are carried out in one transaction, each by itself: the expectations of
 //! each are held against what the ones before it left. No answer goes out before the transaction is committed.
-//!
-//! A transaction costs much, and a batch more in it little. So where many callers are at work, it waits a moment for more of
-//! them before it begins; a caller that is alone, or one of a few, is never made to wait.
 
-use std::{
-    error::Error,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{error::Error, sync::Arc, thread};
 
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, Table};
 use tokio::sync::{mpsc, oneshot};
@@ -24,13 +16,6 @@ use crate::store::{Batch, Expect, Outcome, StoreError};
 const GROUP: usize = 256;
 /// The most batches that wait before callers do.
 const QUEUE: usize = 1_024;
-
-/// From how many callers at work on it is waited for more of them.
-const MANY: usize = 24;
-/// How long it is between two looks whether they have come.
-const LOOK: Duration = Duration::from_micros(100);
-/// The longest time that it is waited for them.
-const PATIENCE: Duration = Duration::from_millis(2);
 
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -55,7 +40,7 @@ impl Writer {
         let transaction = database.begin_read()?;
         let last = transaction.open_table(layout::META)?.get(layout::META_VERSION)?.map_or(0, |version| version.value());
         drop(transaction);
-        let state = State { database, changes, durability, version: last, at_work: 0, took: Duration::ZERO };
+        let state = State { database, changes, durability, version: last };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || state.run(jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -116,42 +101,19 @@ struct State {
     durability: Durability,
     /// The version that was given last. It only grows, also where a transaction fails.
     version: u64,
-    /// How many callers the last transaction served, and how many more there were at its end.
-    at_work: usize,
-    /// How long it took.
-    took: Duration,
 }
 
 impl State {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::with_capacity(GROUP);
         while jobs.blocking_recv_many(&mut group, GROUP) > 0 {
-            self.gather(&mut jobs, &mut group);
-            let begun = Instant::now();
-            let carried_out = self.carry_out(&group);
-            (self.took, self.at_work) = (begun.elapsed(), group.len() + jobs.len());
-            match carried_out {
+            match self.carry_out(&group) {
                 Ok(done) => group.drain(..).zip(done).for_each(|(job, done)| job.answer(done)),
                 Err(error) => {
                     tracing::error!(error = %error, "the store can not write");
                     let reason = error.to_string();
                     group.drain(..).for_each(|job| job.refuse(&reason));
                 }
-            }
-        }
-    }
-
-    /// Waits until three in four of those that were at work are here, and at most half as long as the last transaction took:
-    /// so it never waits long where a transaction is cheap.
-    fn gather(&self, jobs: &mut mpsc::Receiver<Job>, group: &mut Vec<Job>) {
-        let (begun, patience) = (Instant::now(), PATIENCE.min(self.took / 2));
-        let enough = GROUP.min(self.at_work * 3 / 4);
-        while self.at_work >= MANY && group.len() < enough && begun.elapsed() < patience {
-            thread::sleep(LOOK);
-            while group.len() < GROUP
-                && let Ok(job) = jobs.try_recv()
-            {
-                group.push(job);
             }
         }
     }
