@@ -3,6 +3,7 @@
 //! It owns the decision: which reviewer, which audiences, which names. The wire form is the front door's.
 
 mod answer;
+mod remembered;
 mod reviewer;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -11,8 +12,10 @@ use claims_mapping::TenantId;
 use time::OffsetDateTime;
 
 pub use answer::{Reviewed, Unrepresentable};
+pub use remembered::{Request, Said};
 pub use reviewer::{Presented, Reviewer, ReviewerError, Reviewers};
 
+use self::remembered::Remembered;
 use crate::{
     standing::{Fallen, Judge, Standing},
     store::StoreError,
@@ -48,13 +51,26 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Review {
     judge: Arc<Judge>,
+    remembered: Remembered,
 }
 
 impl Review {
     /// Reviews by this judge.
     #[must_use]
-    pub const fn new(judge: Arc<Judge>) -> Self {
-        Self { judge }
+    pub fn new(judge: Arc<Judge>) -> Self {
+        Self { judge, remembered: Remembered::new() }
+    }
+
+    /// What was answered to the same request before, if it was a good answer and the token surely is still in force. What the
+    /// reviewer takes does not change while the program runs.
+    #[must_use]
+    pub fn again(&self, request: Request, now: OffsetDateTime) -> Option<Arc<Said>> {
+        self.remembered.get(request).filter(|said| self.judge.is_surely_still(&said.standing, now))
+    }
+
+    /// Remembers a good answer to a request.
+    pub fn remember(&self, request: Request, said: Said) {
+        self.remembered.insert(request, said);
     }
 
     /// Reviews a token. `asked` are the audiences that the request names; none means the reviewer's own.
