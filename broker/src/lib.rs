@@ -10,6 +10,7 @@ pub mod grants;
 pub mod http;
 pub mod log;
 pub mod login;
+pub mod logout_notices;
 pub mod metrics;
 pub mod review;
 pub mod seams;
