@@ -20,7 +20,7 @@ use super::caller::{Peer, bearer};
 use crate::{
     App,
     metrics::Metrics,
-    review::{Presented, Refused, Reviewed, Reviewer, ReviewerError},
+    review::{Extra, Good, Presented, Refused, Reviewed, Reviewer, ReviewerError},
     tokens::UnverifiedToken,
 };
 
@@ -72,7 +72,7 @@ struct User<'a> {
     username: &'a str,
     uid: uuid::Uuid,
     groups: &'a [String],
-    extra: &'a std::collections::BTreeMap<&'static str, Vec<String>>,
+    extra: &'a Extra,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
 }
@@ -158,11 +158,9 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked) -> Response {
     let audiences = spec.audiences.as_deref().unwrap_or_default();
     let result = app.review.review(reviewer, UnverifiedToken::new(&spec.token), audiences, app.seams.clock.now()).await;
     match result {
-        Ok((reviewed, standing)) => {
+        Ok(Good { reviewed, tenant, .. }) => {
             Metrics::ended(&app.metrics.reviews, "ok");
-            tracing::info!(
-                target: "audit", event = "review", reviewer.id = reviewer.id, tenant.id = %standing.tenant.id, user.id = %reviewed.uid,
-            );
+            tracing::info!(target: "audit", event = "review", reviewer.id = reviewer.id, tenant.id = %tenant.id, user.id = %reviewed.uid);
             good(&asked.api_version, &reviewed, !audiences.is_empty())
         }
         Err((Refused::CouldNotTell(error), _)) => {
