@@ -5,6 +5,7 @@
 //! reviewer takes, that upstream alone. What the one could not tell, no other is asked.
 
 mod answer;
+mod remembered;
 mod reviewer;
 mod upstream;
 
@@ -15,9 +16,13 @@ use connectors::ConnectorError;
 use time::OffsetDateTime;
 
 pub use answer::{Extra, Reviewed, Unrepresentable};
+pub use remembered::{Request, Said};
 pub use reviewer::{Presented, Reviewer, ReviewerError, Reviewers};
 
-use self::upstream::{Upstreams, Way};
+use self::{
+    remembered::Remembered,
+    upstream::{Upstreams, Way},
+};
 use crate::{
     standing::{Fallen, Judge, Standing},
     store::StoreError,
@@ -35,7 +40,7 @@ pub enum Refused {
     Fallen(Fallen),
     /// It names an upstream, which does not vouch for it.
     #[error("the connector `{0}` does not vouch for it: {1}")]
-    Upstream(ConnectorId, &'static str),
+    Upstream(ConnectorId, String),
     /// It is an upstream's own, and its bearer is no one here.
     #[error("its bearer is not admitted: {0}")]
     NotAdmitted(AdmissionError),
@@ -83,6 +88,7 @@ pub struct Good {
 #[derive(Debug)]
 pub struct Review {
     judge: Arc<Judge>,
+    remembered: Remembered,
     upstreams: Upstreams,
 }
 
@@ -90,7 +96,19 @@ impl Review {
     /// Reviews by this judge; tokens that do not name our issuer also by the connectors that take them.
     #[must_use]
     pub fn new(judge: Arc<Judge>, admission: Arc<Admission>, issuer: String) -> Self {
-        Self { judge, upstreams: Upstreams::new(admission, issuer) }
+        Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer) }
+    }
+
+    /// What was answered to the same request before, if it was a good answer and the token of ours surely is still in force. What the
+    /// reviewer takes does not change while the program runs.
+    #[must_use]
+    pub fn again(&self, request: Request, now: OffsetDateTime) -> Option<Arc<Said>> {
+        self.remembered.get(request).filter(|said| self.judge.is_surely_still(&said.standing, now))
+    }
+
+    /// Remembers a good answer to a request with a token of ours.
+    pub fn remember(&self, request: Request, said: Said) {
+        self.remembered.insert(request, said);
     }
 
     /// Reviews a token. `asked` are the audiences that the request names; none means the reviewer's own.

@@ -276,7 +276,7 @@ pub enum Verdict {
     /// The upstream's own, and in force.
     Genuine(VerifiedToken),
     /// Not to be used. The reason is for the audit log and for operators, as `its signature is not valid`; it holds no value of the token.
-    Refused(&'static str),
+    Refused(String),
 }
 
 /// What a genuine token of an upstream says.

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     config::{ReviewFormat, ReviewerConfig, UpstreamTokens},
-    secret_text::fingerprint,
+    secret_text::digest,
     standing::Fallen,
 };
 
@@ -17,7 +17,8 @@ use crate::{
 pub struct Reviewer {
     /// Its name in the audit log.
     pub id: String,
-    bearer: Option<String>,
+    /// SHA-256 of its token.
+    bearer: Option<[u8; 32]>,
     certificate_name: Option<String>,
     client: Option<String>,
     /// The audiences that it stands for.
@@ -71,7 +72,7 @@ impl Reviewer {
         let bearer = Secret::read(config.bearer_token.as_ref(), config.bearer_token_file.as_deref())?;
         Ok(Self {
             id: config.id.clone(),
-            bearer: bearer.map(|secret| fingerprint(secret.expose())),
+            bearer: bearer.map(|secret| digest(secret.expose().as_bytes())),
             certificate_name: config.certificate_name.clone(),
             client: config.client.clone(),
             audiences: config.audiences.clone(),
@@ -115,8 +116,8 @@ impl Reviewers {
         now: time::OffsetDateTime,
     ) -> Result<&Reviewer, ReviewerError> {
         if let Some(bearer) = presented.bearer {
-            let sent = fingerprint(bearer);
-            let matches = |r: &&Reviewer| r.bearer.as_ref().is_some_and(|kept| kept.as_bytes().ct_eq(sent.as_bytes()).into());
+            let sent = digest(bearer.as_bytes());
+            let matches = |r: &&Reviewer| r.bearer.as_ref().is_some_and(|kept| kept.ct_eq(&sent).into());
             if let Some(reviewer) = self.list.iter().find(matches) {
                 return Ok(reviewer);
             }

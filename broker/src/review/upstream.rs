@@ -9,7 +9,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use aws_lc_rs::digest::{SHA256, digest};
 use claims_mapping::{ConnectorId, Identity, MappedUser, Tenant};
 use connectors::{ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
 use moka::sync::Cache;
@@ -19,6 +18,8 @@ use tokio::sync::Semaphore;
 use super::{Refused, Reviewer, Untold};
 use crate::{
     config::UpstreamTokens,
+    secret_text::digest,
+    slots::Fingerprint,
     tenancy::{Admission, AdmissionError, Wired},
 };
 
@@ -32,9 +33,6 @@ const GENUINE_BYTES: u64 = 16 << 20;
 const REFUSALS: u64 = 20_000;
 /// Authentications under way at one connector.
 const UNDER_WAY: usize = 64;
-
-/// SHA-256 of a token.
-type Fingerprint = [u8; 32];
 
 /// A genuine token, as its connector told of it.
 struct Known {
@@ -52,7 +50,7 @@ struct Known {
 #[derive(Clone)]
 struct Bad {
     connector: ConnectorId,
-    reason: &'static str,
+    reason: String,
     until: i64,
 }
 
@@ -105,8 +103,7 @@ impl Upstreams {
         if reviewer.upstream_tokens.is_empty() || token.text().len() > UnverifiedToken::MAX_BYTES {
             return None;
         }
-        let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(digest(&SHA256, token.text().as_bytes()).as_ref());
+        let fingerprint = digest(token.text().as_bytes());
         let of = |entry: &'a UpstreamTokens| {
             let connector = self.admission.connector(entry.connector.as_str())?;
             Some(Way { entry, connector, port: &**connector.token.as_ref()?, fingerprint })
@@ -152,7 +149,7 @@ impl Upstreams {
                 Ok(Genuine(known))
             }
             Verdict::Refused(reason) => {
-                let bad = Bad { connector: id.clone(), reason, until: seconds.saturating_add(REFUSED) };
+                let bad = Bad { connector: id.clone(), reason: reason.clone(), until: seconds.saturating_add(REFUSED) };
                 self.bad.insert(way.fingerprint, bad);
                 Err(Refused::Upstream(id.clone(), reason))
             }
