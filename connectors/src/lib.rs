@@ -63,7 +63,7 @@ impl fmt::Debug for Connector {
 
 /// The third outcome beside yes and no: the upstream could not tell. It is never reported as "no". Texts name the
 /// upstream and the operation, and hold no credential and no claim value.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectorError {
     /// It did not answer, or not in time, or the connection broke.
