@@ -15,6 +15,8 @@ mod keys;
 mod logout;
 mod network;
 mod plan;
+#[cfg(test)]
+mod stand_in;
 mod token;
 
 use std::sync::Arc;

@@ -255,8 +255,8 @@ mod tests {
         kept.get(at(0), source.fetch(true)).await.unwrap();
         for second in 4_000..4_100 {
             assert_eq!(*kept.get(at(second), source.fetch(false)).await.unwrap(), 1);
+            settle().await;
         }
-        settle().await;
         assert!((10..=12).contains(&source.count()), "{}", source.count());
         let day = 24 * 3_600;
         assert_eq!(*kept.get(at(day - 1), source.fetch(false)).await.unwrap(), 1);
