@@ -136,7 +136,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         upstream_logouts: UpstreamLogouts::new(sessions.clone()),
         password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
-        review: Review::new(Arc::clone(&judge)),
+        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         people: People::new(Arc::clone(&admission), config.search.clone()),
         metrics: Metrics::default(),
         issuer,

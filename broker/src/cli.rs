@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
             Command::Demo { address, once: false } => demo::run(address).await,
             Command::Demo { once: true, .. } => demo::once().await,
             Command::Config(command) => config::run(&command),
-            Command::Claims(command) => claims::run(&command),
+            Command::Claims(command) => claims::run(&command).await,
             Command::Token(command) => token::run(&command).await,
             Command::Users(command) => users::run(&command),
         }

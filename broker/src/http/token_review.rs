@@ -20,8 +20,7 @@ use super::caller::{Peer, bearer};
 use crate::{
     App,
     metrics::Metrics,
-    review::{Presented, Refused, Request as Asking, Reviewed, Reviewer, ReviewerError, Said},
-    standing::Standing,
+    review::{Extra, Good, Presented, Refused, Request as Asking, Reviewed, Reviewer, ReviewerError, Said},
     tokens::UnverifiedToken,
 };
 
@@ -73,7 +72,7 @@ struct User<'a> {
     username: &'a str,
     uid: uuid::Uuid,
     groups: &'a [String],
-    extra: &'a std::collections::BTreeMap<&'static str, Vec<String>>,
+    extra: &'a Extra,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
 }
@@ -112,7 +111,7 @@ pub(crate) async fn review(State(app): State<Arc<App>>, Path(version): Path<Stri
     };
     let asking = Asking::new(reviewer, &version, &body);
     if let Some(said) = app.review.again(asking, app.seams.clock.now()) {
-        approved(&app, reviewer, &said.standing);
+        approved(&app, reviewer, &said.standing.tenant.id, said.standing.claims.sub);
         return json_of(said.answer.clone());
     }
     match parse(&version, &body) {
@@ -171,10 +170,12 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked, asking: Asking) -
     let audiences = spec.audiences.as_deref().unwrap_or_default();
     let result = app.review.review(reviewer, UnverifiedToken::new(&spec.token), audiences, app.seams.clock.now()).await;
     match result {
-        Ok((reviewed, standing)) => {
-            approved(app, reviewer, &standing);
+        Ok(Good { reviewed, tenant, standing }) => {
+            approved(app, reviewer, &tenant.id, reviewed.uid);
             let answer = good(&asked.api_version, &reviewed, !audiences.is_empty());
-            app.review.remember(asking, Said { standing, answer: answer.clone() });
+            if let Some(standing) = standing {
+                app.review.remember(asking, Said { standing, answer: answer.clone() });
+            }
             json_of(answer)
         }
         Err((Refused::CouldNotTell(error), _)) => {
@@ -193,9 +194,8 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked, asking: Asking) -
 }
 
 /// Counts and tells a good answer.
-fn approved(app: &App, reviewer: &Reviewer, standing: &Standing) {
+fn approved(app: &App, reviewer: &Reviewer, tenant: &claims_mapping::TenantId, user: uuid::Uuid) {
     Metrics::ended(&app.metrics.reviews, "ok");
-    let (tenant, user) = (&standing.tenant.id, standing.claims.sub);
     tracing::info!(target: "audit", event = "review", reviewer.id = reviewer.id, tenant.id = %tenant, user.id = %user);
 }
 

@@ -7,7 +7,7 @@ use connectors::Secret;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    config::{ReviewFormat, ReviewerConfig},
+    config::{ReviewFormat, ReviewerConfig, UpstreamTokens},
     secret_text::digest,
     standing::Fallen,
 };
@@ -29,6 +29,8 @@ pub struct Reviewer {
     pub connectors: Option<BTreeSet<ConnectorId>>,
     /// How names are written.
     pub format: ReviewFormat,
+    /// The upstreams whose own tokens it takes.
+    pub upstream_tokens: Vec<UpstreamTokens>,
 }
 
 impl std::fmt::Debug for Reviewer {
@@ -77,6 +79,7 @@ impl Reviewer {
             tenants: config.tenants.clone(),
             connectors: config.connectors.clone(),
             format: config.format,
+            upstream_tokens: config.upstream_tokens.clone(),
         })
     }
 

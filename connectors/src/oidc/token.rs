@@ -16,7 +16,7 @@ use super::{
     logout::is_logout_token,
     plan,
 };
-use crate::{ConnectorError, TokenAuthentication, UnverifiedToken, VerifiedToken};
+use crate::{ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
 
 /// What is taken besides tokens without a type: ID tokens, and access tokens (RFC 9068). Never a logout token.
 const TYPES: [&str; 2] = ["jwt", "at+jwt"];
@@ -133,19 +133,17 @@ impl TokenAuthentication for UpstreamTokens {
         self.verifier.claims_to_be_ours(token)
     }
 
-    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<VerifiedToken>, ConnectorError> {
+    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError> {
         let verified = with_keys(&self.provider, now, |keys| self.verifier.verify(token, keys, now)).await?;
-        let refused = |why: &dyn std::fmt::Display| {
-            tracing::debug!(connector.id = %self.id, %why, "a token of the provider is not taken");
-            Ok(None)
-        };
         let VerifiedClaims { claims, audiences, expires_at } = match verified {
             Ok(verified) => verified,
-            Err(refusal) => return refused(&refusal),
+            Err(refusal) => return Ok(Verdict::Refused(refusal.to_string())),
         };
-        let Some(subject) = self.verifier.subject(claims.as_map()) else { return refused(&"it has no `sub` that can be one") };
+        let Some(subject) = self.verifier.subject(claims.as_map()) else {
+            return Ok(Verdict::Refused("it has no `sub` that can be one".to_owned()));
+        };
         warn_of_distributed_claims(&self.id, &claims);
-        Ok(Some(VerifiedToken { user: UpstreamUser { subject, claims }, audiences, expires_at }))
+        Ok(Verdict::Genuine(VerifiedToken { user: UpstreamUser { subject, claims }, audiences, expires_at }))
     }
 }
 

@@ -233,19 +233,19 @@ async fn a_token_is_authenticated_once_its_keys_are_here_whatever_becomes_of_the
     let text = key.token(&claims(json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"access_token": "secret"}}})));
     let good = UnverifiedToken::new(&text);
     assert!(token.claims_to_be_ours(good));
-    let first = token.authenticate(good, at(0)).await.unwrap().unwrap();
+    let Verdict::Genuine(first) = token.authenticate(good, at(0)).await.unwrap() else { panic!("it is genuine") };
     assert_eq!((first.user.subject.as_str(), first.audiences, first.expires_at), ("ada", vec!["denizen".to_owned()], NOW + 3_600));
     assert!(first.user.claims.get("_claim_sources").is_none());
     stand_in.stop();
     for second in 1..600 {
-        assert!(token.authenticate(good, at(second)).await.unwrap().is_some());
+        assert!(matches!(token.authenticate(good, at(second)).await.unwrap(), Verdict::Genuine(_)));
     }
     assert_eq!(stand_in.count("/keys"), 1);
-    assert!(token.authenticate(good, at(3_601)).await.unwrap().is_none(), "expired");
+    assert!(matches!(token.authenticate(good, at(3_601)).await.unwrap(), Verdict::Refused(_)), "expired");
     // Nobody: no subject, or one that can not be.
     for sub in [json!(null), json!(""), json!(7), json!("x".repeat(256)), json!("a\nb")] {
         let text = key.token(&claims(json!({"sub": sub})));
-        assert!(token.authenticate(UnverifiedToken::new(&text), at(1)).await.unwrap().is_none(), "{sub}");
+        assert!(matches!(token.authenticate(UnverifiedToken::new(&text), at(1)).await.unwrap(), Verdict::Refused(_)), "{sub}");
     }
 }
 
