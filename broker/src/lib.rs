@@ -9,6 +9,7 @@ pub mod grants;
 pub mod http;
 pub mod login;
 pub mod metrics;
+pub mod refusals;
 pub mod review;
 pub mod seams;
 pub mod secret_text;
