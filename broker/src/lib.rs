@@ -12,6 +12,7 @@ pub mod log;
 pub mod login;
 pub mod logout_notices;
 pub mod metrics;
+pub mod refusals;
 pub mod review;
 pub mod seams;
 pub mod secret_text;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    Branding, ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, ReviewerConfig, SearchConfig,
-    SystemTenantConfig, TenantConfig, authentication, branding, check, clients,
+    Branding, ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig,
+    SearchConfig, SystemTenantConfig, TenantConfig, authentication, branding, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -135,6 +135,7 @@ pub(super) struct Parts {
     pub(super) guessing: GuessingConfig,
     pub(super) search: SearchConfig,
     pub(super) branding: Branding,
+    pub(super) refusals: RefusalsConfig,
 }
 
 impl Parts {
@@ -155,6 +156,7 @@ impl Parts {
             guessing: one(&root, "guessing", places),
             search: one(&root, "search", places),
             branding: one(&root, "branding", places),
+            refusals: one(&root, "refusals", places),
             root,
         }
     }
