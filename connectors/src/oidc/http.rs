@@ -333,4 +333,36 @@ mod tests {
         assert!(matches!(&error, ConnectorError::Unavailable(why) if !why.contains("no client")), "{error}");
         assert_eq!(stand_in.count("/keys"), 0);
     }
+
+    #[tokio::test]
+    async fn tls_trusts_the_authorities_that_are_given_and_no_others() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let (server, other) = (made("127.0.0.1"), made("127.0.0.1"));
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![server.cert.der().clone()], server.signing_key.serialize_der().try_into().unwrap())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://127.0.0.1:{}/keys", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let _ = stream.read(&mut [0; 4_096]).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        let networks = || Networks::parse(&["127.0.0.1".to_owned()]).unwrap();
+        let asked = async |roots: Roots| Http::new(roots, networks()).send(get(&url)).await;
+        assert_eq!(asked(Roots::of_pem(&server.cert.pem()).unwrap()).await.unwrap().body(), b"ok");
+        for roots in [Roots::of_pem(&other.cert.pem()).unwrap(), Roots::Platform] {
+            let error = asked(roots).await.unwrap_err();
+            assert!(matches!(&error, ConnectorError::Unavailable(why) if why.contains("certificate")), "{error}");
+        }
+        assert!(Roots::of_pem("").is_err() && Roots::of_pem(&server.signing_key.serialize_pem()).is_err());
+    }
 }
