@@ -65,9 +65,10 @@ pub(crate) fn build(config: &OidcConfig, context: Context<'_>) -> Result<Connect
     let token = accept_tokens.then(|| {
         Arc::new(UpstreamTokens { id: context.id.clone(), provider: Arc::clone(&provider), verifier }) as Arc<dyn TokenAuthentication>
     });
-    let logout = client
-        .as_ref()
-        .map(|client| Arc::new(Notices { provider: Arc::clone(&provider), client_id: client.id.clone() }) as Arc<dyn LogoutNotices>);
+    let logout = client.as_ref().map(|client| {
+        Arc::new(Notices { id: context.id.clone(), provider: Arc::clone(&provider), client_id: client.id.clone() })
+            as Arc<dyn LogoutNotices>
+    });
     // The sign-in: `mod login`, a `login::Login` of the provider, the client, the mapping, and `context.issuer`.
     let redirect: Option<Arc<dyn RedirectLogin>> = None;
     Ok(Connector { id: context.id.clone(), password: None, directory: None, redirect, token, logout, watches: Vec::new() })

@@ -133,7 +133,7 @@ async fn serve(mut stream: TcpStream, answers: Answers, counts: Counts) {
         }
     }
     let request = String::from_utf8(request).unwrap();
-    let path = request.split(' ').nth(1).unwrap().to_owned();
+    let path = request.split([' ', '?']).nth(1).unwrap().to_owned();
     *counts.lock().unwrap().entry(path.clone()).or_default() += 1;
     let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or(Answer::Plain(404, "", String::new()));
     // Whoever asked may be gone.
