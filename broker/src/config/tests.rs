@@ -278,8 +278,8 @@ fn connector(rest: &str) -> String {
 #[test]
 fn connectors_of_no_or_another_shape() {
     check(&[
-        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file` or `ldap`"]),
-        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file` or `ldap`"]),
+        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file`, `ldap` or `oidc`"]),
+        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file`, `ldap` or `oidc`"]),
         (
             "defaultTenant: a\ntenants: [{id: a}]\nconnectors:\n  - {id: corp, type: file, users: [], bindDn: x}\n",
             &[
