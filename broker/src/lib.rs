@@ -10,6 +10,7 @@ pub mod http;
 pub mod login;
 pub mod metrics;
 pub mod review;
+pub mod sealing;
 pub mod seams;
 pub mod secret_text;
 pub mod standing;

@@ -9,8 +9,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, ReviewerConfig, SearchConfig, SystemTenantConfig,
-    TenantConfig, check, clients,
+    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, ReviewerConfig, SearchConfig, StoreConfig,
+    SystemTenantConfig, TenantConfig, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -114,6 +114,7 @@ pub(super) struct Parts {
     pub(super) root: Value,
     pub(super) issuer: Option<Url>,
     pub(super) listen: Listen,
+    pub(super) store: StoreConfig,
     pub(super) tenants: Vec<(String, TenantConfig)>,
     pub(super) system_tenant: Option<SystemTenantConfig>,
     pub(super) default_tenant: Option<TenantId>,
@@ -133,6 +134,7 @@ impl Parts {
         Self {
             issuer: one(&root, "issuer", places),
             listen: one(&root, "listen", places),
+            store: one(&root, "store", places),
             tenants: items(&root, "tenants", places),
             system_tenant: one(&root, "systemTenant", places),
             default_tenant: one(&root, "defaultTenant", places),
