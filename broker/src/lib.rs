@@ -16,6 +16,8 @@ pub mod secret_text;
 pub mod standing;
 pub mod store;
 pub mod tenancy;
+#[cfg(test)]
+mod tests;
 pub mod tokens;
 pub mod vouching;
 

@@ -1,13 +1,15 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions and the slowing of guesses. What an application then gets, grants decides.
+//! It owns attempts, sessions, what goes on at their upstreams, and the slowing of guesses. What an application then gets, grants decides.
 
 mod attempt;
 mod browser;
 mod guessing;
 mod password;
 mod session;
+mod turns;
+mod upstream_grant;
 
 use claims_mapping::{ConnectorId, Identity, MappedUser, Subject};
 use connectors::UpstreamSession;
@@ -17,7 +19,8 @@ pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest};
 pub use browser::BrowserStore;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use password::{PasswordSignIn, SignInError, Typed};
-pub use session::{Session, SessionError, Sessions, SignedIn};
+pub use session::{Session, SessionError, SessionParts, Sessions, SignedIn};
+pub use upstream_grant::UpstreamGrants;
 
 /// Someone who was proven and admitted, about to go in.
 #[derive(Debug)]

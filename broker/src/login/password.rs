@@ -112,6 +112,7 @@ impl PasswordSignIn {
         let user = password.authenticate(&login, &typed.password).await?.ok_or(SignInError::Wrong)?;
         let admitted = self.admission.admit(connector, &user, now).await.map_err(|error| match error {
             AdmissionError::Store(error) => SignInError::Store(error),
+            AdmissionError::Directory(error) => SignInError::Upstream(error),
             error => SignInError::NotAdmitted(error),
         })?;
         // The tenant was in the upstream's query; it is enforced on the answer too. Someone else's is no one's.
