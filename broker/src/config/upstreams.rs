@@ -11,7 +11,7 @@ use connectors::config::{Context, Upstream};
 use serde_json::Value;
 
 use super::{
-    ConnectorConfig, TenantList,
+    ConnectorConfig, TenantList, joins,
     load::{LoadedConnector, Parts, without},
     places::{Places, at, element, join},
     tenants::{display_name, reference, unknown},
@@ -44,6 +44,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> 
             loaded.push(LoadedConnector { config: config.clone(), policy, mapping, connector });
         }
     }
+    joins::check(parts, places);
     shared_upstreams(parts, places);
     loaded
 }
