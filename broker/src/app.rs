@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
+    branding::Looks,
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{Attempts, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, Ways, listed_by_default},
+    login::{Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default},
+    logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
     refusals::Refusals,
     review::{Review, Reviewer, Reviewers},
@@ -40,6 +42,9 @@ pub enum BuildError {
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    /// The HTTP client for logout notices could not be made.
+    #[error("logout notices can not be sent: {0}")]
+    Http(#[from] reqwest::Error),
 }
 
 /// Every use case.
@@ -49,6 +54,8 @@ pub struct App {
     pub issuer: String,
     /// The configuration.
     pub config: Config,
+    /// How the pages look.
+    pub looks: Looks,
     /// What a test replaces.
     pub seams: Seams,
     /// The signing keys.
@@ -59,6 +66,10 @@ pub struct App {
     pub attempts: Attempts,
     /// Signed-in sessions.
     pub sessions: Sessions,
+    /// Sign-outs that upstreams tell of.
+    pub upstream_logouts: UpstreamLogouts,
+    /// Tells clients of sign-outs.
+    pub deliveries: Arc<Deliveries>,
     /// Sign-in with name and password.
     pub password: PasswordSignIn,
     /// Sign-in at upstreams' own pages.
@@ -88,7 +99,7 @@ pub struct App {
 /// # Errors
 /// When keys or secrets can not be read, or the store could not tell.
 pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
-    let Loaded { config, tenants, connectors, .. } = loaded;
+    let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
     let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
@@ -98,7 +109,10 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let wired = connectors.into_iter().map(|c| Arc::new(wire(c, &config))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
-    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
+    let outbox = Outbox::new(Arc::clone(store));
+    let ending = Ending::new(Arc::clone(store), outbox.clone());
+    let lifetime = seconds(config.lifetimes.session_seconds);
+    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), lifetime, ending);
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
@@ -106,6 +120,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let reviewers = Reviewers::new(reviewers.collect::<Result<_, _>>()?, &issuer);
     let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
     let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&clients), Arc::clone(&seams.store)));
+    let deliveries = Arc::new(Deliveries::new(DeliveryParts {
+        outbox,
+        clients: Arc::clone(&clients),
+        keys: Arc::clone(&keys),
+        clock: Arc::clone(&seams.clock),
+        entropy: Arc::clone(entropy),
+        issuer: issuer.clone(),
+    })?);
     let grants = Grants::new(GrantParts {
         clients,
         keys: Arc::clone(&keys),
@@ -118,6 +140,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     });
     Ok(App {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        upstream_logouts: UpstreamLogouts::new(sessions.clone()),
         password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
         redirect: RedirectSignIn::new(
             Arc::clone(&admission),
@@ -126,10 +149,11 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ways: Ways::new(Arc::clone(&admission), &config.tenants),
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
-        review: Review::new(Arc::clone(&judge)),
+        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         people: People::new(Arc::clone(&admission), config.search.clone()),
         metrics: Metrics::default(),
         issuer,
+        deliveries,
         keys,
         admission,
         sessions,
@@ -137,6 +161,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         judge,
         reviewers,
         config,
+        looks,
         seams,
     })
 }

@@ -2,8 +2,11 @@
 //!
 //! This file owns the shape. The way in is [`load`]: `config/tree.rs` reads the YAML with the place of each value,
 //! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
-//! what a shape can not say, with `config/clients.rs`; `config/tenants.rs` and `config/upstreams.rs` turn the entries into what tenancy uses.
+//! what a shape can not say, with `config/clients.rs` and `config/upstream_tokens.rs`; `config/tenants.rs` and
+//! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
 
+mod authentication;
+mod branding;
 mod check;
 mod clients;
 mod environment;
@@ -16,6 +19,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod upstream_tokens;
 mod upstreams;
 
 pub use faults::{Fault, Faults, Place};
@@ -374,10 +378,10 @@ pub struct ClientConfig {
     /// The signature of its tokens.
     #[serde(default)]
     pub signing_algorithm: SigningAlgorithm,
-    /// Exact addresses to return to after a sign-out.
+    /// Exact addresses to return to after a sign-out (OpenID Connect RP-Initiated Logout 1.0); no port may differ.
     #[serde(default)]
     pub post_logout_redirect_uris: Vec<String>,
-    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0).
+    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0); https, or http on loopback. Retried for some 75 minutes.
     #[serde(default)]
     pub backchannel_logout_uri: Option<Url>,
     /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.

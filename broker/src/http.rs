@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod assets;
 pub(crate) mod authorize;
+pub(crate) mod brand;
 pub(crate) mod browser;
 pub(crate) mod callback;
 pub(crate) mod caller;
@@ -15,6 +16,7 @@ pub(crate) mod hosts;
 pub(crate) mod instead;
 pub(crate) mod layers;
 pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
@@ -23,6 +25,7 @@ mod patience;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;
+pub(crate) mod upstream_logout;
 pub(crate) mod userinfo;
 pub(crate) mod users;
 pub(crate) mod way;
@@ -44,6 +47,7 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
         .route("/", get(account::home))
         .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize_by_form))
+        .route("/oauth2/logout", get(logout::logout).post(logout::logout_by_form))
         .route("/login", get(login::choose).post(login::find))
         .route("/login/{connector}", get(login::begin).post(password::submit))
         .route("/login/{connector}/callback", get(callback::callback))
@@ -64,8 +68,10 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
         .layer(cors::of_clients(app));
     let others = Router::new()
+        .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
-        .route(assets::ROUTE, get(assets::serve));
+        .route(assets::ROUTE, get(assets::serve))
+        .route("/brand/{hash}", get(brand::serve));
     let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
     let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
     layers::around(routes, app).with_state(Arc::clone(app))

@@ -1,18 +1,22 @@
 //! Denizen, a multi-tenant identity broker.
 
 mod app;
+pub mod branding;
 pub mod cli;
 pub mod config;
 pub mod deadline;
 pub mod directory;
 pub mod grants;
 pub mod http;
+pub mod log;
 pub mod login;
+pub mod logout_notices;
 pub mod metrics;
 pub mod refusals;
 pub mod review;
 pub mod seams;
 pub mod secret_text;
+mod slots;
 pub mod standing;
 pub mod store;
 pub mod tenancy;

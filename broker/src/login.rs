@@ -1,16 +1,18 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions, the slowing of guesses, what a browser is bound to while it is at an upstream's own pages, and
+//! It owns attempts, sessions and how they end, the slowing of guesses, what a browser is bound to while it is at an upstream's own pages, and
 //! which ways to sign in there are for whom. What an application then gets, grants decides.
 
 mod attempt;
 mod browser;
+mod ending;
 mod guessing;
 mod handshake;
 mod password;
 mod redirect;
 mod session;
+mod upstream_logout;
 mod way;
 
 use claims_mapping::{ConnectorId, Identity, MappedUser, Subject, UpstreamUser};
@@ -19,6 +21,8 @@ use time::OffsetDateTime;
 
 pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest, Wanted};
 pub use browser::BrowserStore;
+pub use ending::Ending;
+pub(crate) use ending::client_record;
 pub(crate) use guessing::Buckets;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use handshake::{Handshakes, Sent};
@@ -39,6 +43,7 @@ pub struct Admitted {
     /// What goes on at the upstream, where they proved it at its own pages.
     pub upstream: Option<AtUpstream>,
 }
+pub use upstream_logout::{UpstreamLogoutError, UpstreamLogouts};
 
 /// Someone who was proven and admitted, about to go in.
 #[derive(Debug)]
@@ -77,7 +82,16 @@ pub async fn enter(
     now: OffsetDateTime,
 ) -> Result<SignedIn, AttemptError> {
     attempts.consume(attempt, now).await?;
-    Ok(sessions.begin(entering, before, now).await?)
+    let upstream = entering.upstream.clone();
+    let signed_in = sessions.begin(entering, before, now).await?;
+    if let Some(upstream) = upstream
+        && let Err(error) = upstream_logout::remember(sessions, &upstream, &signed_in, now).await
+    {
+        // A session that the upstream could not end does not stay.
+        drop(sessions.end(&signed_in, now).await);
+        return Err(error.into());
+    }
+    Ok(signed_in)
 }
 
 /// Where a session stands in the store.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
+use crate::branding::Looks;
 use claims_mapping::{ConnectorPolicy, Mapping, Tenant, TenantId};
 use connectors::Connector;
 use serde::de::DeserializeOwned;
@@ -9,14 +10,14 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig, SearchConfig,
-    SystemTenantConfig, TenantConfig, check, clients,
+    Branding, ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig,
+    SearchConfig, SystemTenantConfig, TenantConfig, authentication, branding, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
     schema::schema,
     structure::Walk,
-    tenants, tree, upstreams,
+    tenants, tree, upstream_tokens, upstreams,
 };
 
 /// A configuration without faults, and what was made of it on the way.
@@ -28,6 +29,8 @@ pub struct Loaded {
     pub tenants: Vec<Tenant>,
     /// The connectors, in the order of the file; also those that are disabled.
     pub connectors: Vec<LoadedConnector>,
+    /// How the pages look.
+    pub looks: Looks,
     /// What is allowed and deserves a look.
     pub warnings: Vec<Fault>,
 }
@@ -53,7 +56,7 @@ pub fn load(path: &Path) -> Result<Loaded, Faults> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         let message = if error.kind() == std::io::ErrorKind::InvalidData { "it is not UTF-8".to_owned() } else { error.to_string() };
-        Faults::new(&name, vec![Fault { place: None, path: String::new(), message }])
+        Faults::new(&name, vec![Fault { file: None, place: None, path: String::new(), message }])
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     load_text(&text, path.parent().unwrap_or_else(|| Path::new("")), &name)
@@ -70,21 +73,26 @@ pub fn load_text(text: &str, folder: &Path, name: &str) -> Result<Loaded, Faults
 pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_>) -> Result<Loaded, Faults> {
     let (tree, fault) = tree::parse(text);
     let Some(mut tree) = tree else { return Err(Faults::new(name, fault.into_iter().collect())) };
-    let mut places = Places { faults: fault.into_iter().collect(), ..Places::default() };
+    let mut places = Places::default();
+    places.faults.extend(fault);
     environment::fill_in(&mut tree, lookup, &mut places);
     let schema = schema();
     let root = Walk { schema: &schema, folder, places: &mut places }.value(&tree, &schema, "");
-    let parts = Parts::read(root.unwrap_or_default(), &mut places);
+    let mut parts = Parts::read(root.unwrap_or_default(), &mut places);
+    let lent = authentication::lend(&mut parts, &mut places);
     check::check(&parts, &mut places);
     let tenants = tenants::check(&parts, &mut places);
     let connectors = upstreams::check(&parts, &mut places);
+    authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
+    let looks = branding::check(&parts, &mut places);
+    upstream_tokens::check(&parts, &mut places);
     if places.faults.is_empty() {
         match serde_json::from_value(parts.root) {
             Ok(config) => {
                 hide(&mut places.warnings, &places.secrets);
                 faults::sort(&mut places.warnings);
-                return Ok(Loaded { config, tenants, connectors, warnings: places.warnings });
+                return Ok(Loaded { config, tenants, connectors, looks, warnings: places.warnings });
             }
             // The parts were readable one by one, so that this is a fault of the program.
             Err(_) => places.fault("", "the configuration can not be read as a whole"),
@@ -127,6 +135,7 @@ pub(super) struct Parts {
     pub(super) guessing: GuessingConfig,
     pub(super) search: SearchConfig,
     pub(super) refusals: RefusalsConfig,
+    pub(super) branding: Branding,
 }
 
 impl Parts {
@@ -147,6 +156,7 @@ impl Parts {
             guessing: one(&root, "guessing", places),
             search: one(&root, "search", places),
             refusals: one(&root, "refusals", places),
+            branding: one(&root, "branding", places),
             root,
         }
     }

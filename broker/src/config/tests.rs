@@ -94,7 +94,7 @@ fn keys_and_kinds() {
         (
             "\"not a key: hunter2\": x\n",
             &[
-                "2:1: …: unknown key; known here are `clients`, `connectors`, `createTenants`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `reservedLabels`, `reviewers`, `search`, `store`, `systemTenant`, `tenants`",
+                "2:1: …: unknown key; known here are `authenticationConfiguration`, `branding`, `clients`, `connectors`, `createTenants`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `refusals`, `reservedLabels`, `reviewers`, `search`, `store`, `systemTenant`, `tenants`",
             ],
         ),
         ("tenants:\n  acme: {}\n", &["3:3: tenants: it must be a list"]),
@@ -283,7 +283,7 @@ fn connectors_of_no_or_another_shape() {
         (
             "defaultTenant: a\ntenants: [{id: a}]\nconnectors:\n  - {id: corp, type: file, users: [], bindDn: x}\n",
             &[
-                "5:39: connectors[0].bindDn: unknown key; known here are `claimMappings`, `claimValidationRules`, `deadlineSeconds`, `disabled`, `displayName`, `id`, `ids`, `operatedBy`, `path`, `roles`, `tenant`, `tenants`, `type`, `userValidationRules`, `users`",
+                "5:39: connectors[0].bindDn: unknown key; known here are `claimMappings`, `claimValidationRules`, `deadlineSeconds`, `directory`, `disabled`, `displayName`, `id`, `ids`, `join`, `listed`, `operatedBy`, `path`, `roles`, `tenant`, `tenants`, `type`, `userValidationRules`, `users`",
             ],
         ),
         (
@@ -517,6 +517,34 @@ fn clients() {
         row("clients:\n  - {id: a b, redirectUris: ['https://a.example']}\n".to_owned()),
         ["3:10: clients[0].id: it must be 1 to 255 visible ASCII characters without blanks",]
     );
+}
+
+#[test]
+fn addresses_of_a_sign_out() {
+    let client = |rest: &str| format!("clients:\n  - {{id: app, redirectUris: ['https://a.example/'], {rest}}}\n");
+    for good in [
+        "postLogoutRedirectUris: ['https://a.example/bye?x=1', 'http://127.0.0.1/bye', 'com.example.app:/bye']",
+        "backchannelLogoutUri: 'https://a.example/logout?x=1'",
+        "backchannelLogoutUri: 'http://127.0.0.1:7/logout'",
+        "backchannelLogoutUri: 'http://localhost/logout'",
+    ] {
+        assert!(load(&format!("issuer: https://id.example\n{}", client(good))).is_ok(), "{good}");
+    }
+    for (bad, why) in
+        [("https://a.example/#x", "it must not have a fragment"), ("http://a.example", "plain http is for loopback addresses; use https")]
+    {
+        let found = faults(&client(&format!("postLogoutRedirectUris: ['https://a.example/', '{bad}']")));
+        assert_eq!(found, [format!("3:100: clients[0].postLogoutRedirectUris[1]: {why}")], "{bad}");
+    }
+    for (bad, why) in [
+        ("http://a.example/logout", "plain http is for loopback addresses; use https"),
+        ("https://a.example/logout#x", "it must not have a fragment"),
+        ("https://a:b@a.example/logout", "it must not have a user or password"),
+        ("com.example.app:/logout", "the scheme must be https, or http on loopback"),
+    ] {
+        let found = faults(&client(&format!("backchannelLogoutUri: '{bad}'")));
+        assert_eq!(found, [format!("3:75: clients[0].backchannelLogoutUri: {why}")], "{bad}");
+    }
 }
 
 #[test]

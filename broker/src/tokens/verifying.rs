@@ -5,15 +5,13 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 pub use connectors::UnverifiedToken;
 use serde::{Deserialize, de::DeserializeOwned};
-use uuid::Uuid;
 
 use super::{
     claims::{AccessClaims, IdClaims},
-    genuine::Genuine,
     ring::KeyRing,
     signing::TokenType,
 };
-use crate::config::SigningAlgorithm;
+use crate::{config::SigningAlgorithm, secret_text::digest, slots::Slots};
 
 /// The token is not one of ours. The reason is for the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +56,8 @@ struct Header {
 pub struct Verifier {
     keys: Arc<KeyRing>,
     issuer: String,
-    genuine: Genuine,
+    /// Genuine tokens only, so that a flood of forgeries pushes nothing out; about 1 KiB each.
+    genuine: Slots<Arc<AccessClaims>>,
 }
 
 impl fmt::Debug for Verifier {
@@ -67,11 +66,14 @@ impl fmt::Debug for Verifier {
     }
 }
 
+/// How many genuine tokens are remembered at most.
+const REMEMBERED: usize = 16_384;
+
 impl Verifier {
     /// A verifier of this issuer's tokens.
     #[must_use]
     pub fn new(keys: Arc<KeyRing>, issuer: String) -> Self {
-        Self { keys, issuer, genuine: Genuine::new() }
+        Self { keys, issuer, genuine: Slots::new(REMEMBERED) }
     }
 
     /// What a genuine access token of ours says: signature, type, algorithm and issuer are right. Its times and everything
@@ -84,9 +86,7 @@ impl Verifier {
         if text.len() > UnverifiedToken::MAX_BYTES {
             return Err(Forged::Malformed);
         }
-        let mut fingerprint = [0; 32];
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-        fingerprint.copy_from_slice(digest.as_ref());
+        let fingerprint = digest(text.as_bytes());
         if let Some(claims) = self.genuine.get(&fingerprint) {
             return Ok(claims);
         }
@@ -98,12 +98,12 @@ impl Verifier {
         Ok(claims)
     }
 
-    /// The subject of a genuine ID token of ours, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
+    /// What a genuine ID token of ours says, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
     #[must_use]
-    pub fn id_token_subject(&self, token: UnverifiedToken<'_>) -> Option<Uuid> {
+    pub fn id_token(&self, token: UnverifiedToken<'_>) -> Option<IdClaims> {
         let text = Some(token.text()).filter(|text| text.len() <= UnverifiedToken::MAX_BYTES)?;
         let claims: IdClaims = self.verify_signature(text, TokenType::Id).ok()?;
-        (claims.iss == self.issuer).then_some(claims.sub)
+        (claims.iss == self.issuer).then_some(claims)
     }
 
     /// The claims of a compact JWS (RFC 7515, 5.2) of ours of this type. The key's own algorithm verifies: the header's must
