@@ -31,8 +31,8 @@ impl Address {
         Self(ports::free())
     }
 
-    /// The address of a path. `/protected` and below is guarded; `/protected/cb` is the module's own, for the way back and for its
-    /// hooks (`?info=json`, `?refresh=…`, `?logout=…`).
+    /// The address of a path. `/protected` is guarded; `/cb` is the module's own, for the way back and for its hooks (`?info=json`,
+    /// `?refresh=…`, `?logout=…`).
     #[must_use]
     pub fn at(self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.0)
@@ -42,9 +42,9 @@ impl Address {
     #[must_use]
     pub fn client(self) -> Value {
         json!({
-            "id": ID, "secret": secret_of(ID), "redirectUris": [self.at("/protected/cb")], "connectors": ["people"],
+            "id": ID, "secret": secret_of(ID), "redirectUris": [self.at("/cb")], "connectors": ["people"],
             "scopes": ["openid", "profile", "email", "groups", "offline_access"],
-            "postLogoutRedirectUris": [self.at("/goodbye")], "backchannelLogoutUri": self.at("/protected/cb?logout=backchannel"),
+            "postLogoutRedirectUris": [self.at("/goodbye")], "backchannelLogoutUri": self.at("/cb?logout=backchannel"),
         })
     }
 
@@ -96,6 +96,10 @@ impl Address {
              Require claim tenant_id:acme\n\
              SetHandler server-status\n\
              </Location>\n\
+             <Location \"/cb\">\n\
+             AuthType openid-connect\n\
+             Require valid-user\n\
+             </Location>\n\
              <Location \"/goodbye\">\n\
              Require all granted\n\
              SetHandler server-status\n\
@@ -106,7 +110,7 @@ impl Address {
             issuer = broker.issuer(),
             ca = authority(broker, &folder),
             secret = secret_of(ID),
-            redirect_uri = self.at("/protected/cb"),
+            redirect_uri = self.at("/cb"),
         )
         .unwrap();
         fs::write(at("apache.conf"), conf).unwrap();

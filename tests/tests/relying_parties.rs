@@ -93,7 +93,7 @@ async fn mod_auth_openidc_lets_the_people_of_one_tenant_in() {
     let broker = broker(&[address.client()]).await;
     let apache = address.start(&broker).await;
     let new_browser = || broker.browser().visiting(&apache.at("/"));
-    let hook = |query: &str| apache.at(&format!("/protected/cb?{query}"));
+    let hook = |query: &str| apache.at(&format!("/cb?{query}"));
     let mut browser = new_browser();
     let page = sign_in(&mut browser, &apache.at("/protected"), "acme", "jane@acme").await;
     assert_eq!(page.status, 200, "{}\n{}", page.text, apache.log());
@@ -137,7 +137,7 @@ async fn a_sign_out_at_one_application_is_told_to_the_others() {
     }
     browser.open(&first.at("/logout")).await.expect(200);
     becomes(&mut browser, &second.at("/me"), |answer| answer.json()["signedIn"] == false).await;
-    becomes(&mut browser, &third.at("/protected/cb?info=json"), |answer| answer.status != 200).await;
+    becomes(&mut browser, &third.at("/cb?info=json"), |answer| answer.status != 200).await;
     // Someone else's sessions go on.
     assert_eq!(json_of(&mut other, &second.at("/me")).await["signedIn"], true);
     other.get(&third.at("/protected")).await.expect(200);
