@@ -7,7 +7,8 @@ use crate::{
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{Attempts, Guessing, PasswordSignIn, Sessions},
+    login::{Attempts, Ending, Guessing, PasswordSignIn, Sessions, UpstreamLogouts},
+    logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
     review::{Review, Reviewer, Reviewers},
     seams::Seams,
@@ -39,6 +40,9 @@ pub enum BuildError {
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    /// The HTTP client for logout notices could not be made.
+    #[error("logout notices can not be sent: {0}")]
+    Http(#[from] reqwest::Error),
 }
 
 /// Every use case.
@@ -58,6 +62,10 @@ pub struct App {
     pub attempts: Attempts,
     /// Signed-in sessions.
     pub sessions: Sessions,
+    /// Sign-outs that upstreams tell of.
+    pub upstream_logouts: UpstreamLogouts,
+    /// Tells clients of sign-outs.
+    pub deliveries: Arc<Deliveries>,
     /// Sign-in with name and password.
     pub password: PasswordSignIn,
     /// What a browser shows later, vouched for by us.
@@ -91,7 +99,10 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
-    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
+    let outbox = Outbox::new(Arc::clone(store));
+    let ending = Ending::new(Arc::clone(store), outbox.clone());
+    let lifetime = seconds(config.lifetimes.session_seconds);
+    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), lifetime, ending);
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
@@ -99,6 +110,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let reviewers = Reviewers::new(reviewers.collect::<Result<_, _>>()?, &issuer);
     let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
     let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&clients), Arc::clone(&seams.store)));
+    let deliveries = Arc::new(Deliveries::new(DeliveryParts {
+        outbox,
+        clients: Arc::clone(&clients),
+        keys: Arc::clone(&keys),
+        clock: Arc::clone(&seams.clock),
+        entropy: Arc::clone(entropy),
+        issuer: issuer.clone(),
+    })?);
     let grants = Grants::new(GrantParts {
         clients,
         keys: Arc::clone(&keys),
@@ -111,12 +130,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     });
     Ok(App {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        upstream_logouts: UpstreamLogouts::new(sessions.clone()),
         password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge)),
         people: People::new(Arc::clone(&admission), config.search.clone()),
         metrics: Metrics::default(),
         issuer,
+        deliveries,
         keys,
         admission,
         sessions,

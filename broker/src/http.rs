@@ -12,6 +12,7 @@ pub(crate) mod failure;
 pub(crate) mod instead;
 pub(crate) mod layers;
 pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
@@ -20,6 +21,7 @@ mod patience;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;
+pub(crate) mod upstream_logout;
 pub(crate) mod userinfo;
 pub(crate) mod users;
 pub(crate) mod way;
@@ -40,6 +42,7 @@ pub const MOST_BODY_BYTES: usize = 256 * 1024;
 pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
         .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize_by_form))
+        .route("/oauth2/logout", get(logout::logout).post(logout::logout_by_form))
         .route("/login", get(login::choose))
         .route("/login/{connector}", get(login::form).post(password::submit))
         .route("/account", get(account::show).post(account::sign_out))
@@ -59,6 +62,7 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .layer(cors::of_clients(app));
     let others = Router::new()
         .route("/", get(account::home))
+        .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
         .route(assets::ROUTE, get(assets::serve));
     let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);

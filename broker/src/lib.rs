@@ -8,6 +8,7 @@ pub mod directory;
 pub mod grants;
 pub mod http;
 pub mod login;
+pub mod logout_notices;
 pub mod metrics;
 pub mod review;
 pub mod seams;

@@ -1,13 +1,15 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions and the slowing of guesses. What an application then gets, grants decides.
+//! It owns attempts, sessions and how they end, and the slowing of guesses. What an application then gets, grants decides.
 
 mod attempt;
 mod browser;
+mod ending;
 mod guessing;
 mod password;
 mod session;
+mod upstream_logout;
 
 use claims_mapping::{ConnectorId, Identity, MappedUser, Subject};
 use connectors::UpstreamSession;
@@ -15,9 +17,12 @@ use time::OffsetDateTime;
 
 pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest};
 pub use browser::BrowserStore;
+pub use ending::Ending;
+pub(crate) use ending::client_record;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use password::{PasswordSignIn, SignInError, Typed};
 pub use session::{Session, SessionError, Sessions, SignedIn};
+pub use upstream_logout::{UpstreamLogoutError, UpstreamLogouts};
 
 /// Someone who was proven and admitted, about to go in.
 #[derive(Debug)]
@@ -56,7 +61,16 @@ pub async fn enter(
     now: OffsetDateTime,
 ) -> Result<SignedIn, AttemptError> {
     attempts.consume(attempt, now).await?;
-    Ok(sessions.begin(entering, before, now).await?)
+    let upstream = entering.upstream.clone();
+    let signed_in = sessions.begin(entering, before, now).await?;
+    if let Some(upstream) = upstream
+        && let Err(error) = upstream_logout::remember(sessions, &upstream, &signed_in, now).await
+    {
+        // A session that the upstream could not end does not stay.
+        drop(sessions.end(&signed_in, now).await);
+        return Err(error.into());
+    }
+    Ok(signed_in)
 }
 
 /// Where a session stands in the store.

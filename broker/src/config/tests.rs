@@ -493,6 +493,34 @@ fn clients() {
 }
 
 #[test]
+fn addresses_of_a_sign_out() {
+    let client = |rest: &str| format!("clients:\n  - {{id: app, redirectUris: ['https://a.example/'], {rest}}}\n");
+    for good in [
+        "postLogoutRedirectUris: ['https://a.example/bye?x=1', 'http://127.0.0.1/bye', 'com.example.app:/bye']",
+        "backchannelLogoutUri: 'https://a.example/logout?x=1'",
+        "backchannelLogoutUri: 'http://127.0.0.1:7/logout'",
+        "backchannelLogoutUri: 'http://localhost/logout'",
+    ] {
+        assert!(load(&format!("issuer: https://id.example\n{}", client(good))).is_ok(), "{good}");
+    }
+    for (bad, why) in
+        [("https://a.example/#x", "it must not have a fragment"), ("http://a.example", "plain http is for loopback addresses; use https")]
+    {
+        let found = faults(&client(&format!("postLogoutRedirectUris: ['https://a.example/', '{bad}']")));
+        assert_eq!(found, [format!("3:100: clients[0].postLogoutRedirectUris[1]: {why}")], "{bad}");
+    }
+    for (bad, why) in [
+        ("http://a.example/logout", "plain http is for loopback addresses; use https"),
+        ("https://a.example/logout#x", "it must not have a fragment"),
+        ("https://a:b@a.example/logout", "it must not have a user or password"),
+        ("com.example.app:/logout", "the scheme must be https, or http on loopback"),
+    ] {
+        let found = faults(&client(&format!("backchannelLogoutUri: '{bad}'")));
+        assert_eq!(found, [format!("3:75: clients[0].backchannelLogoutUri: {why}")], "{bad}");
+    }
+}
+
+#[test]
 fn t33_redirect_uris() {
     let fault = |uri: &str| {
         let text = format!("issuer: https://id.example\nclients: [{{id: a, redirectUris: [\"{}\"]}}]\n", uri.replace('\\', "\\\\"));

@@ -56,21 +56,36 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form
 }
 
 async fn end(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
+    end_as_confirmed(app, session, parameters).await?;
+    Ok(signed_out())
+}
+
+/// The page after a sign-out.
+pub(crate) fn signed_out() -> Response {
+    render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY)
+}
+
+/// Ends the session of the browser, which a form of ours must have been shown to. Whether it had one.
+///
+/// # Errors
+/// The page instead: the form belongs to another session, or it could not be told.
+pub(crate) async fn end_as_confirmed(app: &App, session: &Session, parameters: &Parameters) -> Result<bool, Instead> {
     let now = app.seams.clock.now();
-    if let Some(signed_in) = signed_in(session).await? {
-        let csrf = match app.sessions.find(&signed_in, now).await {
-            Ok((stored, _)) => Some(stored.csrf),
+    let signed_in = signed_in(session).await?;
+    if let Some(signed_in) = &signed_in {
+        let csrf = match app.sessions.load(signed_in, now).await {
+            Ok(stored) => Some(stored.csrf),
             Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
             Err(_) => None,
         };
         let sent = parameters.one("csrf")?.unwrap_or_default();
         if csrf.is_some_and(|kept| !bool::from(kept.as_bytes().ct_eq(sent.as_bytes()))) {
-            return Ok(render(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
+            return Err(Instead::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
         }
-        if app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())? {
+        if app.sessions.end(signed_in, now).await.map_err(|_| Failure::unavailable())? {
             tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
         }
     }
     forget(session).await?;
-    Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY))
+    Ok(signed_in.is_some())
 }

@@ -159,7 +159,7 @@ fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
     if asking.never && (asking.anew || parameters.one("prompt")?.is_some_and(|prompt| prompt.trim() != "none")) {
         return Err(Failure::bad_request("prompt=none goes with no other"));
     }
-    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.subject_of_id_token(UnverifiedToken::new(hint)));
+    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.id_token(UnverifiedToken::new(hint)).map(|claims| claims.sub));
     if let Some(text) = parameters.one("max_age")? {
         let age = text.parse::<u32>().map_err(|_| Failure::bad_request("max_age must be a number of seconds"))?;
         asking.max_age = Some(i64::from(age));
@@ -257,7 +257,7 @@ pub(crate) fn see_other(location: &str) -> Response {
 }
 
 /// The page for a request that nothing may be redirected for.
-fn refusal_page(failure: &Failure) -> Response {
+pub(crate) fn refusal_page(failure: &Failure) -> Response {
     let page = ErrorPage {
         title: "This application's request can not be used".to_owned(),
         what: format!("What the application sent is not in order: {}.", failure.description),

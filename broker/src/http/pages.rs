@@ -19,7 +19,7 @@ pub(crate) const POLICY: &str =
 pub(crate) const DEMO_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Content-Security-Policy of [`Password`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
+/// Content-Security-Policy of [`Password`] and [`SignOut`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
 /// `form-action` against each step of the way. Where the address has no host that a policy can name, its scheme stands.
 pub(crate) fn sign_in_policy(redirect_uri: Option<&Url>) -> String {
     let back = match redirect_uri {
@@ -172,6 +172,20 @@ impl Account {
         let format = format_description!("[day padding:none] [month repr:long] [year], [hour]:[minute]");
         self.since.to_utc().format(format).map_or_else(|_| self.since_machine(), |text| format!("{text} UTC"))
     }
+}
+
+/// Whether to sign out, after an application sent a person here. The form posts `csrf` and what the application sent.
+#[derive(Template)]
+#[template(path = "sign_out.html")]
+pub(crate) struct SignOut {
+    /// The application's name, where it said which it is.
+    pub(crate) client: Option<String>,
+    /// The person's name, where they are still admitted.
+    pub(crate) person: Option<String>,
+    /// The token that ties the form to this browser's session.
+    pub(crate) csrf: String,
+    /// What the application sent, by name.
+    pub(crate) fields: Vec<(&'static str, String)>,
 }
 
 /// After the sign-out.

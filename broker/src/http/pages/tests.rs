@@ -40,6 +40,12 @@ fn account() -> Account {
     }
 }
 
+fn sign_out(known: bool) -> SignOut {
+    let fields = vec![("client_id", "files".to_owned()), ("state", "a-state".to_owned())];
+    let name = |name: &str| known.then(|| name.to_owned());
+    SignOut { client: name("Files"), person: name("Alice Adams"), csrf: "csrf-value".into(), fields }
+}
+
 fn error_page() -> ErrorPage {
     ErrorPage {
         title: "This sign-in has ended".into(),
@@ -84,6 +90,8 @@ fn all() -> Vec<(&'static str, String)> {
         ("password-throttled", password(throttled(28), "alice@acme", false).render().unwrap()),
         ("password-unavailable", password(unavailable, "alice", true).render().unwrap()),
         ("account", account().render().unwrap()),
+        ("sign-out", sign_out(true).render().unwrap()),
+        ("sign-out-unknown", sign_out(false).render().unwrap()),
         ("signed-out", SignedOut { sign_in: "/account".into() }.render().unwrap()),
         ("error", error_page().render().unwrap()),
         ("demo", demo().render().unwrap()),
@@ -179,6 +187,7 @@ fn names_are_text_wherever_they_come_from() {
             ..account()
         }
         .render(),
+        SignOut { client: Some(evil()), person: Some(evil()), csrf: evil(), fields: vec![("state", evil())] }.render(),
         SignedOut { sign_in: evil() }.render(),
         ErrorPage { title: evil(), what: evil(), todo: evil(), next: Some(link()), reference: Some(evil()) }.render(),
         Demo {
