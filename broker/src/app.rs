@@ -7,9 +7,12 @@ use crate::{
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{Attempts, Ending, Guessing, PasswordSignIn, Sessions, UpstreamLogouts},
+    login::{
+        Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default,
+    },
     logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
+    refusals::Refusals,
     review::{Review, Reviewer, Reviewers},
     seams::Seams,
     standing::Judge,
@@ -68,6 +71,12 @@ pub struct App {
     pub deliveries: Arc<Deliveries>,
     /// Sign-in with name and password.
     pub password: PasswordSignIn,
+    /// Sign-in at upstreams' own pages.
+    pub redirect: RedirectSignIn,
+    /// Which ways to sign in there are, for whom.
+    pub ways: Ways,
+    /// What is kept of refused sign-ins.
+    pub refusals: Refusals,
     /// What a browser shows later, vouched for by us.
     pub vouching: Vouching,
     /// What the token endpoint can do.
@@ -96,7 +105,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let tenants = Arc::new(
         Tenants::open(tenants, config.create_tenants.then(|| config.reserved_labels.clone()), Arc::clone(&seams.store), now).await?,
     );
-    let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
+    let wired = connectors.into_iter().map(|c| Arc::new(wire(c, &config))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
     let outbox = Outbox::new(Arc::clone(store));
@@ -132,6 +141,12 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
         upstream_logouts: UpstreamLogouts::new(sessions.clone()),
         password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
+        redirect: RedirectSignIn::new(
+            Arc::clone(&admission),
+            Handshakes::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        ),
+        ways: Ways::new(Arc::clone(&admission), &config.tenants),
+        refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge)),
         people: People::new(Arc::clone(&admission), config.search.clone()),
@@ -149,9 +164,10 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     })
 }
 
-fn wire(loaded: crate::config::LoadedConnector) -> Wired {
+fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
     let crate::config::LoadedConnector { config, policy, mapping, connector } = loaded;
     let within = StdDuration::from_secs(config.deadline_seconds);
+    let listed = listed_by_default(&policy.tenant_rule, &whole.tenants, whole.create_tenants);
     let password = connector.password.map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within)) as Arc<dyn PasswordLogin>);
     let directory = connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within)) as Arc<dyn Directory>);
     Wired {
@@ -166,6 +182,6 @@ fn wire(loaded: crate::config::LoadedConnector) -> Wired {
         token: connector.token.map(|port| Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within)) as Arc<dyn TokenAuthentication>),
         logout: connector.logout.map(|port| Arc::new(Deadline::<dyn LogoutNotices>::new(port, within)) as Arc<dyn LogoutNotices>),
         join: config.directory.zip(config.join).map(|(directory, join)| Join { directory, claim: join.claim, attribute: join.attribute }),
-        listed: config.listed.unwrap_or(true),
+        listed: config.listed.unwrap_or(listed),
     }
 }

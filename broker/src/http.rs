@@ -5,10 +5,13 @@ pub(crate) mod admin;
 pub(crate) mod assets;
 pub(crate) mod authorize;
 pub(crate) mod browser;
+pub(crate) mod callback;
 pub(crate) mod caller;
 pub(crate) mod cors;
 pub(crate) mod demo;
+pub(crate) mod entering;
 pub(crate) mod failure;
+pub(crate) mod hosts;
 pub(crate) mod instead;
 pub(crate) mod layers;
 pub(crate) mod login;
@@ -41,12 +44,15 @@ pub const MOST_BODY_BYTES: usize = 256 * 1024;
 /// The doors for applications, browsers and reviewers.
 pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
+        .route("/", get(account::home))
         .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize_by_form))
         .route("/oauth2/logout", get(logout::logout).post(logout::logout_by_form))
-        .route("/login", get(login::choose))
-        .route("/login/{connector}", get(login::form).post(password::submit))
+        .route("/login", get(login::choose).post(login::find))
+        .route("/login/{connector}", get(login::begin).post(password::submit))
+        .route("/login/{connector}/callback", get(callback::callback))
         .route("/account", get(account::show).post(account::sign_out))
         .layer(layers::browser_sessions(app));
+    let browsers = hosts::sent_on(browsers, app);
     let scripts = Router::new()
         .route("/.well-known/openid-configuration", get(metadata::openid))
         .route("/.well-known/oauth-authorization-server", get(metadata::openid))
@@ -61,7 +67,6 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
         .layer(cors::of_clients(app));
     let others = Router::new()
-        .route("/", get(account::home))
         .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
         .route(assets::ROUTE, get(assets::serve));
@@ -82,6 +87,7 @@ pub fn admin(app: &Arc<App>) -> Router {
         .route("/healthz", get(admin::healthz))
         .route("/readyz", get(admin::readyz))
         .route("/metrics", get(admin::metrics))
+        .route("/refusals/{reference}", get(admin::refusal))
         .fallback(layers::nothing_here);
     routes.with_state(Arc::clone(app))
 }

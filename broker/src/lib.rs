@@ -10,6 +10,7 @@ pub mod http;
 pub mod login;
 pub mod logout_notices;
 pub mod metrics;
+pub mod refusals;
 pub mod review;
 pub mod seams;
 pub mod secret_text;

@@ -101,7 +101,7 @@ impl Glewlwyd {
         }
         let plugin = json!({"module": "oidc", "name": "oidc", "display_name": "OpenID Connect", "enabled": true, "parameters": parameters});
         self.administer("POST", "/mod/plugin/", &plugin).await;
-        self.administer("POST", "/user/", &gwen(true)).await;
+        self.administer("POST", "/user/", &gwen()).await;
     }
 
     async fn administer(&self, method: &str, path: &str, body: &Value) {
@@ -156,9 +156,9 @@ impl Glewlwyd {
         browser.open(&format!("{back}&g_continue")).await
     }
 
-    /// Switches `gwen` off.
-    pub async fn disable(&self) {
-        self.administer("PUT", "/user/gwen", &gwen(false)).await;
+    /// Removes `gwen`. (Switched off, this version goes on to answer renewals and userinfo for her.)
+    pub async fn remove(&self) {
+        self.administer("DELETE", "/user/gwen", &Value::Null).await;
     }
 
     /// What it wrote.
@@ -168,9 +168,9 @@ impl Glewlwyd {
     }
 }
 
-fn gwen(enabled: bool) -> Value {
+fn gwen() -> Value {
     json!({
         "username": "gwen", "name": "Gwen", "email": "gwen@globex.example", "password": PASSWORD, "scope": ["openid"],
-        "enabled": enabled,
+        "enabled": true,
     })
 }

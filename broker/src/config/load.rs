@@ -9,8 +9,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, ReviewerConfig, SearchConfig, SystemTenantConfig,
-    TenantConfig, check, clients,
+    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig, SearchConfig,
+    SystemTenantConfig, TenantConfig, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -126,6 +126,7 @@ pub(super) struct Parts {
     pub(super) keys: KeysConfig,
     pub(super) guessing: GuessingConfig,
     pub(super) search: SearchConfig,
+    pub(super) refusals: RefusalsConfig,
 }
 
 impl Parts {
@@ -145,6 +146,7 @@ impl Parts {
             keys: one(&root, "keys", places),
             guessing: one(&root, "guessing", places),
             search: one(&root, "search", places),
+            refusals: one(&root, "refusals", places),
             root,
         }
     }

@@ -10,6 +10,7 @@ use url::{Host, Url};
 use super::GrantError;
 use crate::{
     config::{ClientConfig, GrantType, SigningAlgorithm},
+    login::Limits,
     secret_text::fingerprint,
 };
 
@@ -118,6 +119,12 @@ impl Client {
     #[must_use]
     pub fn takes_connector(&self, connector: &ConnectorId) -> bool {
         self.connectors.as_ref().is_none_or(|list| list.contains(connector))
+    }
+
+    /// How far it limits who signs in to it, and how.
+    #[must_use]
+    pub const fn limits(&self) -> Limits<'_> {
+        Limits { tenants: self.tenants.as_ref(), connectors: self.connectors.as_ref() }
     }
 
     /// Whether an answer may go there: byte for byte a registered address (RFC 9700, 2.1); of a loopback address the port may

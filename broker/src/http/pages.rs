@@ -64,7 +64,7 @@ pub(crate) struct Link {
     pub(crate) href: String,
 }
 
-/// More than one way to sign in.
+/// More than one way to sign in, or none that can be told yet.
 #[derive(Debug, Template)]
 #[template(path = "choose.html")]
 pub(crate) struct Choose {
@@ -74,6 +74,24 @@ pub(crate) struct Choose {
     pub(crate) tenant: Option<String>,
     /// The connectors, by their display names.
     pub(crate) ways: Vec<Link>,
+    /// Whether a form asks for an address or an organisation, for there are other ways. It posts `attempt`, `csrf`, `identifier`.
+    pub(crate) find: bool,
+    /// What stands in it.
+    pub(crate) typed: String,
+    /// Whether that led nowhere.
+    pub(crate) unknown: bool,
+    /// The token that ties the form to this browser.
+    pub(crate) csrf: String,
+    /// The sign-in that it belongs to.
+    pub(crate) attempt: String,
+}
+
+/// On to an upstream's own pages, at once.
+#[derive(Debug, Template)]
+#[template(path = "onward.html")]
+pub(crate) struct Onward {
+    /// The connector.
+    pub(crate) to: Link,
 }
 
 /// User name and password. The form posts `attempt`, `csrf`, `username`, `password`.

@@ -22,7 +22,16 @@ fn password(error: Option<PasswordError>, name: &str, tenant_known: bool) -> Pas
 fn choose() -> Choose {
     let ways = [("Acme directory", "/login/acme"), ("Company sign-on", "/login/sso"), ("École Sainte-Marie", "/login/ecole")];
     let ways = ways.map(|(name, href)| Link { name: name.into(), href: href.into() }).into();
-    Choose { client: Some("Files".into()), tenant: None, ways }
+    Choose {
+        client: Some("Files".into()),
+        tenant: None,
+        ways,
+        find: false,
+        typed: String::new(),
+        unknown: false,
+        csrf: "csrf-value".into(),
+        attempt: "attempt-value".into(),
+    }
 }
 
 fn account() -> Account {
@@ -83,6 +92,13 @@ fn all() -> Vec<(&'static str, String)> {
     let unavailable = Some(PasswordError::Unavailable { reference: "7f3a-91c2".into() });
     vec![
         ("choose", choose().render().unwrap()),
+        ("choose-or-find", Choose { find: true, ..choose() }.render().unwrap()),
+        ("find", Choose { find: true, ways: Vec::new(), ..choose() }.render().unwrap()),
+        (
+            "find-unknown",
+            Choose { find: true, ways: Vec::new(), typed: "jane@nowhere.example".into(), unknown: true, ..choose() }.render().unwrap(),
+        ),
+        ("onward", Onward { to: Link { name: "Acme sign-on".into(), href: "/login/acme?attempt=1".into() } }.render().unwrap()),
         ("password", password(None, "", false).render().unwrap()),
         ("password-known", password(None, "alice", true).render().unwrap()),
         ("password-incomplete", password(Some(PasswordError::Incomplete), "", true).render().unwrap()),
@@ -160,7 +176,18 @@ fn names_are_text_wherever_they_come_from() {
     let evil = || EVIL.to_owned();
     let link = || Link { name: evil(), href: evil() };
     let pages = [
-        Choose { client: Some(evil()), tenant: Some(evil()), ways: vec![link()] }.render(),
+        Choose {
+            client: Some(evil()),
+            tenant: Some(evil()),
+            ways: vec![link()],
+            find: true,
+            typed: evil(),
+            unknown: true,
+            csrf: evil(),
+            attempt: evil(),
+        }
+        .render(),
+        Onward { to: link() }.render(),
         Password {
             connector: evil(),
             client: Some(evil()),
