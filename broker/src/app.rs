@@ -148,7 +148,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ways: Ways::new(Arc::clone(&admission), &config.tenants),
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
-        review: Review::new(Arc::clone(&judge)),
+        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         people: People::new(Arc::clone(&admission), config.search.clone()),
         metrics: Metrics::default(),
         issuer,

@@ -18,6 +18,8 @@ use std::{
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::log::{FlushedAtEnd, LogWriter};
+
 /// A multi-tenant identity broker.
 #[derive(Debug, Parser)]
 #[command(name = "denizen", version, about, max_term_width = 100)]
@@ -74,7 +76,10 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // The demo talks to a newcomer; its log is for those who ask for it.
     let quiet = matches!(arguments.command, Command::Demo { .. });
-    log(arguments.log_format, if quiet { "error" } else { "info" });
+    let end = match log(arguments.log_format, if quiet { "error" } else { "info" }) {
+        Ok(writer) => FlushedAtEnd(writer),
+        Err(error) => return failed(&anyhow::Error::new(error).context("the log can not be started")),
+    };
     install_providers();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
@@ -86,11 +91,13 @@ pub fn main() -> ExitCode {
             Command::Demo { address, once: false } => demo::run(address).await,
             Command::Demo { once: true, .. } => demo::once().await,
             Command::Config(command) => config::run(&command),
-            Command::Claims(command) => claims::run(&command),
+            Command::Claims(command) => claims::run(&command).await,
             Command::Token(command) => token::run(&command).await,
             Command::Users(command) => users::run(&command),
         }
     });
+    // What is said of the end comes after the log.
+    end.0.flush();
     done.unwrap_or_else(|error| failed(&error))
 }
 
@@ -121,12 +128,15 @@ fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-fn log(format: LogFormat, level: &str) {
+fn log(format: LogFormat, level: &str) -> std::io::Result<LogWriter> {
     use tracing_subscriber::{EnvFilter, fmt};
     let filter = EnvFilter::try_from_env("DENIZEN_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let writer = LogWriter::start(std::io::stderr())?;
+    writer.flush_at_panics();
+    let lines = fmt().with_env_filter(filter).with_writer(writer.clone());
     match format {
         LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).init(),
     }
+    Ok(writer)
 }

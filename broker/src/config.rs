@@ -2,8 +2,10 @@
 //!
 //! This file owns the shape. The way in is [`load`]: `config/tree.rs` reads the YAML with the place of each value,
 //! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
-//! what a shape can not say, with `config/clients.rs`; `config/tenants.rs` and `config/upstreams.rs` turn the entries into what tenancy uses.
+//! what a shape can not say, with `config/clients.rs` and `config/upstream_tokens.rs`; `config/tenants.rs` and
+//! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
 
+mod authentication;
 mod check;
 mod clients;
 mod environment;
@@ -16,6 +18,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod upstream_tokens;
 mod upstreams;
 
 pub use faults::{Fault, Faults, Place};

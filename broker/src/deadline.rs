@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use claims_mapping::{Subject, TenantScope, UpstreamUser};
 use connectors::{
     Callback, ConnectorError, Directory, Found, Handshake, LoginName, LogoutNotice, LogoutNotices, Lookup, PasswordLogin, Proven,
-    RedirectLogin, Renewed, Secret, TokenAuthentication, UnverifiedToken, UserQuery, VerifiedToken, Wish,
+    RedirectLogin, Renewed, Secret, TokenAuthentication, UnverifiedToken, UserQuery, Verdict, Wish,
 };
 use time::OffsetDateTime;
 use url::Url;
@@ -80,7 +80,7 @@ impl TokenAuthentication for Deadline<dyn TokenAuthentication> {
     fn claims_to_be_ours(&self, token: UnverifiedToken<'_>) -> bool {
         self.port.claims_to_be_ours(token)
     }
-    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<VerifiedToken>, ConnectorError> {
+    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError> {
         self.bound(self.port.authenticate(token, now)).await
     }
 }

@@ -24,5 +24,13 @@ pub fn random_uuid(entropy: &dyn Entropy) -> Uuid {
 /// SHA-256, base64url: what is stored of a text that is a secret.
 #[must_use]
 pub fn fingerprint(text: &str) -> String {
-    B64.encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes()))
+    B64.encode(digest(text.as_bytes()))
+}
+
+/// SHA-256.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref());
+    digest
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::{
     grants::Clients,
-    store::{Key, Kind, Store, StoreError},
+    store::{Key, Kind, Mark, Store, StoreError},
     tenancy::Admission,
     tokens::{AccessClaims, Forged, IdClaims, UnverifiedToken, Verifier},
 };
@@ -21,6 +21,8 @@ pub struct Standing {
     pub claims: Arc<AccessClaims>,
     /// Its tenant, which is on.
     pub tenant: Arc<Tenant>,
+    /// What the store's part of it depends on.
+    mark: Option<Mark>,
 }
 
 /// A token that is not in force, or of which it could not be told. The reasons are for the audit log; to the sender, all
@@ -92,6 +94,29 @@ impl Judge {
     /// Why it is not, or that it could not be told.
     pub async fn judge(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Standing, Fallen> {
         let claims = self.verifier.verify(token)?;
+        let tenant = self.admitted(&claims, now)?;
+        let key = |kind, id: Uuid| Key::new(&tenant.id, kind, id.to_string());
+        let must_stand = [claims.sid.map(|id| key(Kind::Session, id)), claims.grant_id.map(|id| key(Kind::Grant, id))];
+        let mut keys = vec![key(Kind::RevokedToken, claims.jti)];
+        keys.extend(must_stand.into_iter().flatten());
+        let (present, mark) = self.store.look(&keys, now).await?;
+        let is_revoked = present.first().copied().unwrap_or(true);
+        if is_revoked || !present.iter().skip(1).all(|stands| *stands) {
+            return Err(Fallen::Revoked);
+        }
+        Ok(Standing { claims, tenant, mark })
+    }
+
+    /// Whether a token that was in force surely still is, for the same tenant as it is described now. All is judged anew; only
+    /// of the store it is asked whether anything that was seen there has changed. `false` says nothing: judge it.
+    #[must_use]
+    pub fn is_surely_still(&self, standing: &Standing, now: OffsetDateTime) -> bool {
+        let is_same = self.admitted(&standing.claims, now).is_ok_and(|tenant| Arc::ptr_eq(&tenant, &standing.tenant));
+        is_same && standing.mark.as_ref().is_some_and(|mark| self.store.is_as_seen(mark, now))
+    }
+
+    /// The tenant of a genuine token, where all but the store lets it stand.
+    fn admitted(&self, claims: &AccessClaims, now: OffsetDateTime) -> Result<Arc<Tenant>, Fallen> {
         let seconds = now.unix_timestamp();
         // A token from a little in the future is another replica's whose clock is ahead; more than a minute is none of ours.
         if claims.exp <= seconds || claims.iat > seconds + 60 {
@@ -111,15 +136,6 @@ impl Judge {
                 return Err(Fallen::Connector);
             }
         }
-        let key = |kind, id: Uuid| Key::new(&tenant.id, kind, id.to_string());
-        let must_stand = [claims.sid.map(|id| key(Kind::Session, id)), claims.grant_id.map(|id| key(Kind::Grant, id))];
-        let mut keys = vec![key(Kind::RevokedToken, claims.jti)];
-        keys.extend(must_stand.into_iter().flatten());
-        let present = self.store.present(&keys, now).await?;
-        let is_revoked = present.first().copied().unwrap_or(true);
-        if is_revoked || !present.iter().skip(1).all(|stands| *stands) {
-            return Err(Fallen::Revoked);
-        }
-        Ok(Standing { claims, tenant })
+        Ok(tenant)
     }
 }

@@ -229,6 +229,17 @@ pub enum StoreError {
     SpansPartitions,
 }
 
+/// What a look at some records depends on: by it a store tells later, without looking again, that nothing of it has changed.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// From when the look holds, in milliseconds since 1970.
+    from: i64,
+    /// Until when it holds: then the first of the records expires.
+    until: i64,
+    /// Of each record, what counts its changes, and how many there had been before it was looked at.
+    counts: Vec<(usize, u64)>,
+}
+
 /// One page of a listing.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
@@ -246,6 +257,16 @@ pub trait Store: Send + Sync {
 
     /// Which of these records there are, all seen at one moment, and none of them read.
     async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError>;
+
+    /// The same, and by what [`Store::is_as_seen`] tells whether it is still so; `None` from a store that others write to.
+    async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
+        Ok((self.present(keys, now).await?, None))
+    }
+
+    /// Whether [`Store::present`] would surely answer now as it did under this mark. `false` says nothing: ask it.
+    fn is_as_seen(&self, _mark: &Mark, _now: OffsetDateTime) -> bool {
+        false
+    }
 
     /// Carries a batch out, atomically. What is answered as committed is still so after a crash where the store is durable.
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError>;

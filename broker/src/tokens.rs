@@ -4,7 +4,6 @@
 //! [`standing`](crate::standing)'s business.
 
 mod claims;
-mod genuine;
 mod keys;
 mod ring;
 mod signing;

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mapping::Watch;
 
 /// What each step of a mapping saw and gave. It holds claim values: it is for the operator who asked for it, never for a log.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// The steps, in the order of evaluation, up to and with the one that failed.
     pub steps: Vec<Step>,
 }
 
 /// One step.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Step {
     /// Where it stands in the configuration: `claimMappings.username`.
     pub place: String,

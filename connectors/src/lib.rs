@@ -63,7 +63,7 @@ impl fmt::Debug for Connector {
 
 /// The third outcome beside yes and no: the upstream could not tell. It is never reported as "no". Texts name the
 /// upstream and the operation, and hold no credential and no claim value.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectorError {
     /// It did not answer, or not in time, or the connection broke.
@@ -263,11 +263,20 @@ pub trait TokenAuthentication: Send + Sync {
     /// Whether a token says that it is this upstream's. Looks at the token alone, and proves nothing.
     fn claims_to_be_ours(&self, token: UnverifiedToken<'_>) -> bool;
 
-    /// Whose token it is: `None` where it is forged, expired, for another audience, or not to be used as one.
+    /// Whose token it is, or why it is not to be used: forged, expired, for another audience, no token of this kind.
     ///
     /// # Errors
     /// When the upstream could not tell, or its keys could not be had.
-    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<VerifiedToken>, ConnectorError>;
+    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError>;
+}
+
+/// What a token that names an upstream turned out to be.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// The upstream's own, and in force.
+    Genuine(VerifiedToken),
+    /// Not to be used. The reason is for the audit log and for operators, as `its signature is not valid`; it holds no value of the token.
+    Refused(String),
 }
 
 /// What a genuine token of an upstream says.

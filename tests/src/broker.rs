@@ -85,6 +85,8 @@ impl Broker {
     /// Everything that it wrote, in all its runs on this store.
     #[must_use]
     pub fn log(&self) -> String {
+        // A line is written a few milliseconds after its event.
+        std::thread::sleep(std::time::Duration::from_millis(100));
         self.process.output()
     }
 

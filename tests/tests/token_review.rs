@@ -1,7 +1,7 @@
 //! TokenReview as the wire has it, without an API server: versions, audiences, reviewers, names, and bodies that are none.
 
 use denizen_tests::{
-    Authorization, Broker, Configuration,
+    Authorization, Broker, Configuration, Tokens,
     configuration::{ARKTOS_TOKEN, KUBERNETES, OPENCLOUD, OPENCLOUD_TOKEN, REVIEWER_TOKEN, hash_of, secret_of},
     jwt,
 };
@@ -258,4 +258,86 @@ async fn the_command_line_reviews_too() {
     let said = ask(tokens.access());
     assert_eq!((said.code, &said.json()["status"]["user"]["username"]), (Some(0), &json!("acme:jane")), "{}", said.err);
     assert_eq!(ask("nonsense").code, Some(1));
+}
+
+/// The same question, asked twice: the second answer is a remembered one, and must be as good.
+async fn twice(broker: &Broker, reviewer: &str, token: &str) -> Value {
+    let first = broker.service().review(reviewer, token, &[KUBERNETES]).await;
+    let second = broker.service().review(reviewer, token, &[KUBERNETES]).await;
+    assert_eq!(first, second);
+    first
+}
+
+#[tokio::test]
+async fn t50_a_remembered_answer_is_one_reviewers_and_one_versions() {
+    let broker = broker().await;
+    let service = broker.service();
+    let tokens = broker.tokens(&Authorization::web(), "acme", "jane").await;
+    let kubernetes = twice(&broker, REVIEWER_TOKEN, tokens.access()).await;
+    assert_eq!((&kubernetes["authenticated"], kubernetes["user"].get("tenant")), (&json!(true), None));
+    assert_eq!(twice(&broker, ARKTOS_TOKEN, tokens.access()).await["user"]["tenant"], "acme");
+    assert_eq!(twice(&broker, OPENCLOUD_TOKEN, tokens.access()).await, json!({"authenticated": false}));
+    assert_eq!(twice(&broker, REVIEWER_TOKEN, tokens.access()).await, kubernetes);
+    for credential in [None, Some("wrong")] {
+        service.review_request(credential, "v1", &review("v1", tokens.access())).await.expect(401);
+    }
+    for _ in 0..2 {
+        let bare = service.review_request(Some(REVIEWER_TOKEN), "v1", &review("v1", tokens.access())).await.expect(200).json();
+        assert!(bare["status"].get("audiences").is_none(), "no audience was asked for, and none is answered");
+        let beta = service.review_request(Some(REVIEWER_TOKEN), "v1beta1", &review("v1beta1", tokens.access())).await.expect(200).json();
+        assert_eq!(beta["apiVersion"], "authentication.k8s.io/v1beta1");
+        // A body that was answered on one path is wrong on the other.
+        service.review_request(Some(REVIEWER_TOKEN), "v1beta1", &review("v1", tokens.access())).await.expect(400);
+        service.review_request(Some(REVIEWER_TOKEN), "v2", &review("v1", tokens.access())).await.expect(404);
+    }
+}
+
+#[tokio::test]
+async fn t43_a_remembered_answer_falls_at_once_with_token_grant_session_and_tenant() {
+    let mut broker = broker().await;
+    let refused = json!({"authenticated": false});
+    let request = || Authorization::web().with("scope", "openid profile groups offline_access");
+    let good = async |broker: &Broker, tokens: &Tokens| {
+        assert_eq!(twice(broker, REVIEWER_TOKEN, tokens.access()).await["authenticated"], true);
+    };
+    for _ in 0..10 {
+        let (one, other) = (broker.tokens(&request(), "acme", "jane").await, broker.tokens(&request(), "acme", "jane").await);
+        good(&broker, &one).await;
+        good(&broker, &other).await;
+        broker.service().revoke("web", one.access()).await.expect(200);
+        assert_eq!(twice(&broker, REVIEWER_TOKEN, one.access()).await, refused, "the token was revoked");
+        good(&broker, &other).await;
+        broker.service().revoke("web", other.refresh()).await.expect(200);
+        assert_eq!(twice(&broker, REVIEWER_TOKEN, other.access()).await, refused, "its grant was revoked");
+    }
+    let tokens = broker.tokens(&request(), "acme", "jane").await;
+    good(&broker, &tokens).await;
+    // What is renewed meanwhile goes on, and the first token with it.
+    let renewed = broker.service().refresh("web", tokens.refresh()).await;
+    good(&broker, &tokens).await;
+    good(&broker, &renewed).await;
+    broker.reconfigure(|c| c.set("/tenants/0/disabled", true)).await;
+    assert_eq!(twice(&broker, REVIEWER_TOKEN, tokens.access()).await, refused, "its tenant is switched off");
+    broker.reconfigure(|c| c.set("/tenants/0/disabled", false)).await;
+    good(&broker, &tokens).await;
+    broker.reconfigure(|c| c.set("/tenants/0/label", "acme-corp")).await;
+    let user = twice(&broker, REVIEWER_TOKEN, tokens.access()).await["user"].clone();
+    assert_eq!(user["username"], "acme-corp:jane", "the label is the one of now");
+}
+
+#[tokio::test]
+async fn every_review_is_audited_also_a_remembered_one() {
+    let broker = broker().await;
+    let tokens = broker.tokens(&Authorization::web(), "acme", "jane").await;
+    for _ in 0..5 {
+        broker.service().review(REVIEWER_TOKEN, tokens.access(), &[KUBERNETES]).await;
+    }
+    let log = broker.log();
+    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let lines: Vec<_> = lines.iter().filter(|line| line["event"] == "review").collect();
+    assert_eq!(lines.len(), 5, "{log}");
+    for line in lines {
+        assert_eq!((&line["reviewer.id"], &line["tenant.id"]), (&json!("kubernetes"), &json!("acme")));
+        assert_eq!(line["user.id"], jwt::claims(tokens.access())["sub"]);
+    }
 }

@@ -1,42 +1,91 @@
 //! `denizen claims …`.
 
+mod reference;
+mod token;
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
-use claims_mapping::{Claims, ConnectorId, Identity, Rejection, Subject, TenantRule, UpstreamUser};
-use clap::Subcommand;
+use claims_mapping::{Claims, ConnectorId, Explanation, Identity, Rejection, Subject, TenantRule, UpstreamUser};
+use clap::{Args, Subcommand};
 
 use super::say;
 use crate::config::{Loaded, LoadedConnector};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Show what each step of a connector's mapping sees and gives for a set of claims. The claims' values are printed.
-    Explain {
-        /// The configuration.
-        #[arg(long, env = "DENIZEN_CONFIG")]
-        config: PathBuf,
-        /// The connector whose mapping is asked.
-        #[arg(long)]
-        connector: ConnectorId,
-        /// A file with the claims as a JSON object; `-` reads standard input.
-        #[arg(long)]
-        claims: PathBuf,
-    },
+    /// Show what each step of a connector's mapping sees and gives: for a set of claims, for a token of the connector's upstream,
+    /// or as it was at a sign-in that was refused. The claims' values are printed. 0: the person is admitted, or the refusal
+    /// was found; 1: not so.
+    Explain(Explain),
 }
 
-pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    let Command::Explain { config, connector, claims } = command;
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The configuration.
+    #[arg(long, env = "DENIZEN_CONFIG")]
+    config: PathBuf,
+    /// The connector whose mapping is asked; for a token the one of its issuer where absent.
+    #[arg(long)]
+    connector: Option<ConnectorId>,
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// A file with the claims as a JSON object; `-` reads standard input.
+    #[arg(long, requires = "connector")]
+    claims: Option<PathBuf>,
+    /// A token of an upstream whose connector has `acceptTokens: true`. `-` reads it from standard input, so that it stands in no
+    /// list of processes. The upstream's keys are fetched; Denizen need not run.
+    #[arg(long, value_name = "JWT|-")]
+    token: Option<String>,
+    /// The number that a person was told whose sign-in was refused. The running Denizen is asked, at `listen.adminAddress`.
+    #[arg(long, conflicts_with = "connector")]
+    reference: Option<String>,
+}
+
+pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    let Command::Explain(Explain { config, connector, source }) = command;
     let loaded = crate::config::load(config)?;
-    let known = || loaded.connectors.iter().map(|c| c.config.id.as_str()).collect::<Vec<_>>().join(", ");
-    let entry = loaded.connectors.iter().find(|c| c.config.id == *connector);
-    let entry = entry.with_context(|| format!("there is no connector `{connector}`; there are: {}", known()))?;
-    let user = read(claims)?;
-    say(entry.mapping.explain(&user));
-    match admit(&loaded, entry, &user) {
+    match source {
+        Source { claims: Some(path), .. } => {
+            let entry = find(&loaded, connector.as_ref().context("which connector's mapping? name it by --connector")?)?;
+            let user = read(path)?;
+            Ok(told(&loaded, entry, Explanation::default(), &user))
+        }
+        Source { token: Some(token), .. } => {
+            let text = if token == "-" { super::read(Path::new("-"))? } else { token.clone() };
+            token::explain(&loaded, connector.as_ref(), text.trim()).await
+        }
+        Source { reference: Some(reference), .. } => reference::explain(&loaded.config, reference).await,
+        Source { .. } => anyhow::bail!("give --claims, --token or --reference"),
+    }
+}
+
+/// One connector of the configuration.
+fn find<'l>(loaded: &'l Loaded, id: &ConnectorId) -> anyhow::Result<&'l LoadedConnector> {
+    let known = || loaded.connectors.iter().map(|c| c.config.id.as_str()).take(50).collect::<Vec<_>>().join(", ");
+    let entry = loaded.connectors.iter().find(|c| c.config.id == *id);
+    entry.with_context(|| format!("there is no connector `{id}`; there are: {}", known()))
+}
+
+/// Shows the steps before the mapping, those of the mapping, and the admission.
+fn told(loaded: &Loaded, entry: &LoadedConnector, mut steps: Explanation, user: &UpstreamUser) -> ExitCode {
+    steps.steps.extend(entry.mapping.explain(user).steps);
+    say(steps);
+    if let Some(directory) = &entry.config.directory {
+        say(format_args!("not asked here: whom of `{directory}` this person is"));
+    }
+    if entry.config.disabled {
+        say("not so while the connector is `disabled`");
+    }
+    match admit(loaded, entry, user) {
         Ok(identity) => {
             say(format_args!(
                 "admitted: {} of tenant {}, id {}",
@@ -44,11 +93,11 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
                 identity.id().tenant_id(),
                 identity.id().opaque_id()
             ));
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
         Err(rejection) => {
             say(format_args!("refused: {rejection}"));
-            Ok(ExitCode::FAILURE)
+            ExitCode::FAILURE
         }
     }
 }

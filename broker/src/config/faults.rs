@@ -14,6 +14,8 @@ pub struct Place {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// The file, where it is not the configuration itself but one that it names.
+    pub file: Option<String>,
     /// Where in the file; `None` where the file itself can not be read.
     pub place: Option<Place>,
     /// Where in the configuration, as `connectors[1].claimMappings.username`; empty for the whole of it.
@@ -23,10 +25,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The fault as one line: `file:line:column: path: message`.
+    /// The fault as one line: `file:line:column: path: message`. `file` is the configuration's name.
     #[must_use]
     pub fn line(&self, file: &str) -> String {
-        let mut line = file.to_owned();
+        let mut line = self.file.as_deref().unwrap_or(file).to_owned();
         if let Some(Place { line: row, column }) = self.place {
             line = format!("{line}:{row}:{column}");
         }
@@ -72,8 +74,8 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-/// In the order of the file, each once.
+/// In the order of the file, then of those that it names; each once.
 pub(super) fn sort(list: &mut Vec<Fault>) {
-    list.sort_by(|a, b| (a.place, &a.path, &a.message).cmp(&(b.place, &b.path, &b.message)));
+    list.sort_by(|a, b| (&a.file, a.place, &a.path, &a.message).cmp(&(&b.file, b.place, &b.path, &b.message)));
     list.dedup();
 }

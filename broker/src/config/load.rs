@@ -10,13 +10,13 @@ use url::Url;
 
 use super::{
     ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig, SearchConfig,
-    SystemTenantConfig, TenantConfig, check, clients,
+    SystemTenantConfig, TenantConfig, authentication, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
     schema::schema,
     structure::Walk,
-    tenants, tree, upstreams,
+    tenants, tree, upstream_tokens, upstreams,
 };
 
 /// A configuration without faults, and what was made of it on the way.
@@ -53,7 +53,7 @@ pub fn load(path: &Path) -> Result<Loaded, Faults> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         let message = if error.kind() == std::io::ErrorKind::InvalidData { "it is not UTF-8".to_owned() } else { error.to_string() };
-        Faults::new(&name, vec![Fault { place: None, path: String::new(), message }])
+        Faults::new(&name, vec![Fault { file: None, place: None, path: String::new(), message }])
     };
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     load_text(&text, path.parent().unwrap_or_else(|| Path::new("")), &name)
@@ -70,15 +70,19 @@ pub fn load_text(text: &str, folder: &Path, name: &str) -> Result<Loaded, Faults
 pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_>) -> Result<Loaded, Faults> {
     let (tree, fault) = tree::parse(text);
     let Some(mut tree) = tree else { return Err(Faults::new(name, fault.into_iter().collect())) };
-    let mut places = Places { faults: fault.into_iter().collect(), ..Places::default() };
+    let mut places = Places::default();
+    places.faults.extend(fault);
     environment::fill_in(&mut tree, lookup, &mut places);
     let schema = schema();
     let root = Walk { schema: &schema, folder, places: &mut places }.value(&tree, &schema, "");
-    let parts = Parts::read(root.unwrap_or_default(), &mut places);
+    let mut parts = Parts::read(root.unwrap_or_default(), &mut places);
+    let lent = authentication::lend(&mut parts, &mut places);
     check::check(&parts, &mut places);
     let tenants = tenants::check(&parts, &mut places);
     let connectors = upstreams::check(&parts, &mut places);
+    authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
+    upstream_tokens::check(&parts, &mut places);
     if places.faults.is_empty() {
         match serde_json::from_value(parts.root) {
             Ok(config) => {

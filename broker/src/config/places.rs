@@ -1,6 +1,6 @@
 //! Where each part of the configuration stands in the file, and what is known to be wrong so far.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
@@ -10,10 +10,21 @@ use super::faults::{Fault, Place};
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) known: HashMap<String, Place>,
+    /// What stands in another file: the parts that an entry there lent to one here.
+    lent: HashMap<String, Lent>,
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
     /// Texts that no fault may show: secrets, and what came from the environment.
     pub(super) secrets: Vec<String>,
+}
+
+/// Where a part stands that another file lent.
+#[derive(Debug)]
+struct Lent {
+    file: Arc<str>,
+    /// Its path in that file.
+    path: String,
+    place: Place,
 }
 
 impl Places {
@@ -21,30 +32,43 @@ impl Places {
         self.known.insert(path.to_owned(), place);
     }
 
-    /// Whether the file says something there, right or wrong.
+    /// Whether the file says something there, right or wrong; or another one does that lent the part.
     pub(super) fn has(&self, path: &str) -> bool {
-        self.known.contains_key(path)
+        self.known.contains_key(path) || self.lent.contains_key(path)
     }
 
     /// The place of a path; of what is around it where the file does not have it.
     pub(super) fn of(&self, path: &str) -> Option<Place> {
-        let mut path = path;
-        loop {
-            if let Some(place) = self.known.get(path) {
-                return Some(*place);
+        ancestors(path).find_map(|path| self.known.get(path).copied())
+    }
+
+    /// Notes that a part of this configuration stands in another file, so that what is wrong with it is told there.
+    pub(super) fn lend(&mut self, file: &Arc<str>, theirs: &Self, their_path: &str, path: &str) {
+        for (known, place) in &theirs.known {
+            if let Some(rest) = known.strip_prefix(their_path).filter(|rest| rest.is_empty() || rest.starts_with(['.', '['])) {
+                self.lent.insert(format!("{path}{rest}"), Lent { file: Arc::clone(file), path: known.clone(), place: *place });
             }
-            path = parent(path)?;
         }
     }
 
     pub(super) fn fault(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        let path = path.into();
-        self.faults.push(Fault { place: self.of(&path), path, message: message.into() });
+        let fault = self.at(path.into(), message.into());
+        self.faults.push(fault);
     }
 
     pub(super) fn warning(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        let path = path.into();
-        self.warnings.push(Fault { place: self.of(&path), path, message: message.into() });
+        let warning = self.at(path.into(), message.into());
+        self.warnings.push(warning);
+    }
+
+    fn at(&self, path: String, message: String) -> Fault {
+        let lent = ancestors(&path).take_while(|ancestor| !self.known.contains_key(*ancestor));
+        let lent = lent.filter_map(|ancestor| Some((ancestor, self.lent.get(ancestor)?))).next();
+        if let Some((ancestor, lent)) = lent {
+            let path = format!("{}{}", lent.path, path.strip_prefix(ancestor).unwrap_or_default());
+            return Fault { file: Some(lent.file.to_string()), place: Some(lent.place), path, message };
+        }
+        Fault { file: None, place: self.of(&path), path, message }
     }
 
     /// Whether something is wrong at the path or below it.
@@ -57,6 +81,11 @@ impl Places {
     pub(super) fn line_of(&self, path: &str) -> String {
         self.of(path).map_or_else(|| "elsewhere".to_owned(), |place| format!("at line {}", place.line))
     }
+}
+
+/// A path, and what is around it, up to the whole.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| parent(path))
 }
 
 fn parent(path: &str) -> Option<&str> {

@@ -94,7 +94,7 @@ fn keys_and_kinds() {
         (
             "\"not a key: hunter2\": x\n",
             &[
-                "2:1: …: unknown key; known here are `clients`, `connectors`, `createTenants`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `reservedLabels`, `reviewers`, `search`, `store`, `systemTenant`, `tenants`",
+                "2:1: …: unknown key; known here are `authenticationConfiguration`, `branding`, `clients`, `connectors`, `createTenants`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `refusals`, `reservedLabels`, `reviewers`, `search`, `store`, `systemTenant`, `tenants`",
             ],
         ),
         ("tenants:\n  acme: {}\n", &["3:3: tenants: it must be a list"]),
@@ -283,7 +283,7 @@ fn connectors_of_no_or_another_shape() {
         (
             "defaultTenant: a\ntenants: [{id: a}]\nconnectors:\n  - {id: corp, type: file, users: [], bindDn: x}\n",
             &[
-                "5:39: connectors[0].bindDn: unknown key; known here are `claimMappings`, `claimValidationRules`, `deadlineSeconds`, `disabled`, `displayName`, `id`, `ids`, `operatedBy`, `path`, `roles`, `tenant`, `tenants`, `type`, `userValidationRules`, `users`",
+                "5:39: connectors[0].bindDn: unknown key; known here are `claimMappings`, `claimValidationRules`, `deadlineSeconds`, `directory`, `disabled`, `displayName`, `id`, `ids`, `join`, `listed`, `operatedBy`, `path`, `roles`, `tenant`, `tenants`, `type`, `userValidationRules`, `users`",
             ],
         ),
         (

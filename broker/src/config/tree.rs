@@ -36,7 +36,7 @@ pub(super) enum Node {
 pub(super) fn parse(text: &str) -> (Option<Tree>, Option<Fault>) {
     if text.len() > MOST {
         let message = format!("the file is larger than {} MiB", MOST >> 20);
-        return (None, Some(Fault { place: None, path: String::new(), message }));
+        return (None, Some(Fault { file: None, place: None, path: String::new(), message }));
     }
     match read(text, DuplicateKeyPolicy::Error) {
         Ok(tree) => (Some(tree), None),
@@ -64,7 +64,7 @@ fn fault(error: &Error) -> Fault {
         _ => "this is not YAML: look at the indentation, and at quotes, brackets and colons here and before",
     };
     let place = error.location().map(|location| Place { line: location.line(), column: location.column() });
-    Fault { place, path: String::new(), message: message.to_owned() }
+    Fault { file: None, place, path: String::new(), message: message.to_owned() }
 }
 
 impl From<Spanned<Node>> for Tree {

@@ -42,7 +42,7 @@ impl FromRequestParts<Arc<App>> for Peer {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         let connection = parts.extensions.get::<ConnectInfo<SocketAddr>>().ok_or_else(Failure::unavailable)?.0.ip().to_canonical();
-        let names = parts.extensions.get::<CertificateNames>().map_or_else(|| Arc::from([]), |names| Arc::clone(&names.0));
+        let names = parts.extensions.get::<CertificateNames>().map_or_else(Arc::default, |names| Arc::clone(&names.0));
         Ok(Self {
             address: forwarded_for(connection, &parts.headers, &app.config.listen.trusted_proxies),
             is_local: connection.is_loopback() && !OF_PROXIES.iter().any(|name| parts.headers.contains_key(name)),

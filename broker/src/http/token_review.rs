@@ -20,7 +20,7 @@ use super::caller::{Peer, bearer};
 use crate::{
     App,
     metrics::Metrics,
-    review::{Presented, Refused, Reviewed, Reviewer, ReviewerError},
+    review::{Extra, Good, Presented, Refused, Request as Asking, Reviewed, Reviewer, ReviewerError, Said},
     tokens::UnverifiedToken,
 };
 
@@ -72,7 +72,7 @@ struct User<'a> {
     username: &'a str,
     uid: uuid::Uuid,
     groups: &'a [String],
-    extra: &'a std::collections::BTreeMap<&'static str, Vec<String>>,
+    extra: &'a Extra,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
 }
@@ -105,8 +105,17 @@ pub(crate) async fn review(State(app): State<Arc<App>>, Path(version): Path<Stri
         Ok(reviewer) => reviewer,
         Err(refused) => return refused.into_response(),
     };
-    match read(&version, Request::from_parts(parts, body)).await {
-        Ok(asked) => answer(&app, reviewer, &asked).await,
+    let body = match read(&version, Request::from_parts(parts, body)).await {
+        Ok(body) => body,
+        Err(refused) => return refused.into_response(),
+    };
+    let asking = Asking::new(reviewer, &version, &body);
+    if let Some(said) = app.review.again(asking, app.seams.clock.now()) {
+        approved(&app, reviewer, &said.standing.tenant.id, said.standing.claims.sub);
+        return json_of(said.answer.clone());
+    }
+    match parse(&version, &body) {
+        Ok(asked) => answer(&app, reviewer, &asked, asking).await,
         Err(refused) => refused.into_response(),
     }
 }
@@ -128,18 +137,21 @@ async fn reviewer<'a>(app: &'a App, headers: &HeaderMap, peer: &Peer) -> Result<
     })
 }
 
-async fn read(version: &str, request: Request) -> Result<Asked, NotReviewed> {
+async fn read(version: &str, request: Request) -> Result<Bytes, NotReviewed> {
     if !matches!(version, "v1" | "v1beta1") {
         return Err(NotReviewed(StatusCode::NOT_FOUND, "NotFound", "there are v1 and v1beta1".to_owned()));
     }
-    let body = Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
+    Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
         status @ StatusCode::PAYLOAD_TOO_LARGE => {
             NotReviewed(status, "RequestEntityTooLarge", format!("the body is larger than {} bytes", super::MOST_BODY_BYTES))
         }
         _ => bad("the body could not be read"),
-    })?;
+    })
+}
+
+fn parse(version: &str, body: &[u8]) -> Result<Asked, NotReviewed> {
     // The parser's own message quotes nothing but its place: the body holds a token.
-    let asked: Asked = serde_json::from_slice(&body)
+    let asked: Asked = serde_json::from_slice(body)
         .map_err(|e| bad(format!("the body is not a TokenReview in JSON (line {}, column {})", e.line(), e.column())))?;
     if asked.kind != "TokenReview" {
         return Err(bad("`kind` must be TokenReview"));
@@ -153,17 +165,18 @@ async fn read(version: &str, request: Request) -> Result<Asked, NotReviewed> {
     Ok(asked)
 }
 
-async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked) -> Response {
+async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked, asking: Asking) -> Response {
     let Some(spec) = &asked.spec else { return bad("`spec` is missing").into_response() };
     let audiences = spec.audiences.as_deref().unwrap_or_default();
     let result = app.review.review(reviewer, UnverifiedToken::new(&spec.token), audiences, app.seams.clock.now()).await;
     match result {
-        Ok((reviewed, standing)) => {
-            Metrics::ended(&app.metrics.reviews, "ok");
-            tracing::info!(
-                target: "audit", event = "review", reviewer.id = reviewer.id, tenant.id = %standing.tenant.id, user.id = %reviewed.uid,
-            );
-            good(&asked.api_version, &reviewed, !audiences.is_empty())
+        Ok(Good { reviewed, tenant, standing }) => {
+            approved(app, reviewer, &tenant.id, reviewed.uid);
+            let answer = good(&asked.api_version, &reviewed, !audiences.is_empty());
+            if let Some(standing) = standing {
+                app.review.remember(asking, Said { standing, answer: answer.clone() });
+            }
+            json_of(answer)
         }
         Err((Refused::CouldNotTell(error), _)) => {
             Metrics::ended(&app.metrics.reviews, "unavailable");
@@ -175,12 +188,18 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked) -> Response {
             let tenant = tenant.as_ref().map(claims_mapping::TenantId::as_str);
             tracing::info!(target: "audit", event = "review.refused", reviewer.id = reviewer.id, tenant.id = tenant, reason = %refused);
             let status = Status { authenticated: false, user: None, audiences: &[] };
-            wrap(&asked.api_version, status)
+            json_of(wrap(&asked.api_version, status))
         }
     }
 }
 
-fn good(api_version: &str, reviewed: &Reviewed, named_audiences: bool) -> Response {
+/// Counts and tells a good answer.
+fn approved(app: &App, reviewer: &Reviewer, tenant: &claims_mapping::TenantId, user: uuid::Uuid) {
+    Metrics::ended(&app.metrics.reviews, "ok");
+    tracing::info!(target: "audit", event = "review", reviewer.id = reviewer.id, tenant.id = %tenant, user.id = %user);
+}
+
+fn good(api_version: &str, reviewed: &Reviewed, named_audiences: bool) -> Vec<u8> {
     let user = User {
         username: &reviewed.username,
         uid: reviewed.uid,
@@ -193,7 +212,12 @@ fn good(api_version: &str, reviewed: &Reviewed, named_audiences: bool) -> Respon
 }
 
 /// The version is the request's own: the API server knows no other in its answer.
-fn wrap(api_version: &str, status: Status<'_>) -> Response {
+fn wrap(api_version: &str, status: Status<'_>) -> Vec<u8> {
     let answer = Answer { kind: "TokenReview", api_version, metadata: Metadata { creation_timestamp: None }, status };
-    ([(header::CACHE_CONTROL, "no-store")], Json(answer)).into_response()
+    // Texts and lists of them: there is nothing in it that JSON could not say.
+    serde_json::to_vec(&answer).unwrap_or_default()
+}
+
+fn json_of(answer: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], answer).into_response()
 }

@@ -1,8 +1,8 @@
 //! The names that a reviewed token has downstream.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use claims_mapping::TenantLabel;
+use claims_mapping::{ConnectorId, Identity, Tenant, TenantLabel};
 use uuid::Uuid;
 
 use crate::{config::ReviewFormat, standing::Standing};
@@ -11,6 +11,12 @@ use crate::{config::ReviewFormat, standing::Standing};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("its username is reserved downstream")]
 pub struct Unrepresentable;
+
+/// More of a user than Kubernetes has fields for.
+pub type Extra = BTreeMap<Cow<'static, str>, Vec<String>>;
+
+/// The one key of Kubernetes' own that it lets a webhook give: which credential it was.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Who a token is, for a reviewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +28,7 @@ pub struct Reviewed {
     /// `<label>:<group>`, in the order of the token.
     pub groups: Vec<String>,
     /// More, under lower-case, domain-prefixed keys, so that impersonation round-trips.
-    pub extra: BTreeMap<&'static str, Vec<String>>,
+    pub extra: Extra,
     /// The label, where the format has a field for it.
     pub tenant: Option<TenantLabel>,
     /// The audiences that request, reviewer and token share.
@@ -34,42 +40,92 @@ fn is_reserved(name: &str) -> bool {
     name.starts_with("system:") || name == "system" || name == "kubeadm:cluster-admins" || name.starts_with(':') || name.is_empty()
 }
 
+/// Whether a key of `extra` is neither ours nor Kubernetes' own, and survives impersonation, which knows no capitals.
+fn is_free(key: &str) -> bool {
+    let domain = key.split('/').next().unwrap_or_default();
+    let is_of = |owner: &str| domain.strip_suffix(owner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    !["kubernetes.io", "k8s.io", "denizen.dev"].into_iter().any(is_of) && !key.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// Whom the names are of.
+struct Named<'a> {
+    tenant: &'a Tenant,
+    name: &'a str,
+    uid: Uuid,
+    groups: &'a [String],
+    roles: &'a [String],
+    connector: Option<&'a ConnectorId>,
+}
+
 impl Reviewed {
-    /// Writes the names. The final strings are checked, whatever was checked before: a reserved group is left out, a reserved
-    /// username is refused.
+    /// The names of the bearer of a token of ours.
     ///
     /// # Errors
     /// When the username is reserved.
-    pub fn new(format: ReviewFormat, standing: &Standing, audiences: Vec<String>) -> Result<Self, Unrepresentable> {
+    pub fn of_own(format: ReviewFormat, standing: &Standing, audiences: Vec<String>) -> Result<Self, Unrepresentable> {
         let claims = &standing.claims;
-        let label = &standing.tenant.label;
         // A service's name is apart from every person's: no person's username holds a `:`.
-        let name =
-            if claims.connector.is_some() { claims.preferred_username.clone() } else { format!("service:{}", claims.preferred_username) };
-        let username = format!("{label}:{name}");
+        let name = match &claims.connector {
+            Some(_) => Cow::Borrowed(claims.preferred_username.as_str()),
+            None => Cow::Owned(format!("service:{}", claims.preferred_username)),
+        };
+        let named = Named {
+            tenant: &standing.tenant,
+            name: &name,
+            uid: claims.sub,
+            groups: &claims.groups,
+            roles: &claims.roles,
+            connector: claims.connector.as_ref(),
+        };
+        let more = [
+            (Cow::Borrowed(CREDENTIAL_ID), vec![format!("JTI={}", claims.jti)]),
+            (Cow::Borrowed("denizen.dev/client-id"), vec![claims.client_id.clone()]),
+        ];
+        Self::write(format, &named, more.into(), audiences)
+    }
+
+    /// The names of someone whom a token of an upstream proved: those of their identity. What the mapping gives for `extra`
+    /// is theirs too, but for keys that are ours or Kubernetes' own.
+    ///
+    /// # Errors
+    /// When the username is reserved.
+    pub fn of_bearer(format: ReviewFormat, who: &Identity, tenant: &Tenant, audiences: Vec<String>) -> Result<Self, Unrepresentable> {
+        let named = Named {
+            tenant,
+            name: who.username(),
+            uid: who.id().opaque_id(),
+            groups: who.groups(),
+            roles: who.roles(),
+            connector: Some(who.connector()),
+        };
+        let more = who.extra().iter().filter(|(key, _)| *key == CREDENTIAL_ID || is_free(key));
+        Self::write(format, &named, more.map(|(key, values)| (Cow::Owned(key.clone()), values.clone())).collect(), audiences)
+    }
+
+    /// Writes the names. The final strings are checked, whatever was checked before: a reserved group is left out, a reserved
+    /// username is refused.
+    fn write(format: ReviewFormat, named: &Named<'_>, mut extra: Extra, audiences: Vec<String>) -> Result<Self, Unrepresentable> {
+        let label = &named.tenant.label;
+        let username = format!("{label}:{}", named.name);
         if is_reserved(&username) {
             return Err(Unrepresentable);
         }
-        let groups = claims.groups.iter().map(|group| format!("{label}:{group}")).filter(|group| !is_reserved(group)).collect();
-        let mut extra = BTreeMap::from([
-            ("authentication.kubernetes.io/credential-id", vec![format!("JTI={}", claims.jti)]),
-            ("denizen.dev/tenant-id", vec![standing.tenant.id.as_str().to_owned()]),
-            ("denizen.dev/client-id", vec![claims.client_id.clone()]),
-        ]);
-        if let Some(connector) = &claims.connector {
-            extra.insert("denizen.dev/connector", vec![connector.as_str().to_owned()]);
+        let groups = named.groups.iter().map(|group| format!("{label}:{group}")).filter(|group| !is_reserved(group)).collect();
+        extra.insert(Cow::Borrowed("denizen.dev/tenant-id"), vec![named.tenant.id.as_str().to_owned()]);
+        if let Some(connector) = named.connector {
+            extra.insert(Cow::Borrowed("denizen.dev/connector"), vec![connector.as_str().to_owned()]);
         }
-        if !claims.roles.is_empty() {
-            extra.insert("denizen.dev/roles", claims.roles.clone());
+        if !named.roles.is_empty() {
+            extra.insert(Cow::Borrowed("denizen.dev/roles"), named.roles.to_vec());
         }
         let tenant = (format == ReviewFormat::Arktos).then(|| label.clone());
-        Ok(Self { username, uid: claims.sub, groups, extra, tenant, audiences })
+        Ok(Self { username, uid: named.uid, groups, extra, tenant, audiences })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_reserved;
+    use super::{is_free, is_reserved};
 
     #[test]
     fn t49_t53_what_kubernetes_keeps_is_never_written() {
@@ -78,6 +134,18 @@ mod tests {
         }
         for name in ["acme:jane", "systems:x", "kubeadm2:cluster-admins", "acme:system:masters"] {
             assert!(!is_reserved(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn t49_an_upstream_gives_no_key_of_ours_or_of_kubernetes() {
+        for key in
+            ["k8s.io/x", "alpha.kubernetes.io/identity/roles", "kubernetes.io/x", "denizen.dev/tenant-id", "x.denizen.dev/y", "a.example/B"]
+        {
+            assert!(!is_free(key), "{key}");
+        }
+        for key in ["acme.example/department", "notk8s.io/x", "example.com/kubernetes.io"] {
+            assert!(is_free(key), "{key}");
         }
     }
 }

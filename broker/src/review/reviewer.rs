@@ -7,8 +7,8 @@ use connectors::Secret;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    config::{ReviewFormat, ReviewerConfig},
-    secret_text::fingerprint,
+    config::{ReviewFormat, ReviewerConfig, UpstreamTokens},
+    secret_text::digest,
     standing::Fallen,
 };
 
@@ -17,7 +17,8 @@ use crate::{
 pub struct Reviewer {
     /// Its name in the audit log.
     pub id: String,
-    bearer: Option<String>,
+    /// SHA-256 of its token.
+    bearer: Option<[u8; 32]>,
     certificate_name: Option<String>,
     client: Option<String>,
     /// The audiences that it stands for.
@@ -28,6 +29,8 @@ pub struct Reviewer {
     pub connectors: Option<BTreeSet<ConnectorId>>,
     /// How names are written.
     pub format: ReviewFormat,
+    /// The upstreams whose own tokens it takes.
+    pub upstream_tokens: Vec<UpstreamTokens>,
 }
 
 impl std::fmt::Debug for Reviewer {
@@ -69,13 +72,14 @@ impl Reviewer {
         let bearer = Secret::read(config.bearer_token.as_ref(), config.bearer_token_file.as_deref())?;
         Ok(Self {
             id: config.id.clone(),
-            bearer: bearer.map(|secret| fingerprint(secret.expose())),
+            bearer: bearer.map(|secret| digest(secret.expose().as_bytes())),
             certificate_name: config.certificate_name.clone(),
             client: config.client.clone(),
             audiences: config.audiences.clone(),
             tenants: config.tenants.clone(),
             connectors: config.connectors.clone(),
             format: config.format,
+            upstream_tokens: config.upstream_tokens.clone(),
         })
     }
 
@@ -112,8 +116,8 @@ impl Reviewers {
         now: time::OffsetDateTime,
     ) -> Result<&Reviewer, ReviewerError> {
         if let Some(bearer) = presented.bearer {
-            let sent = fingerprint(bearer);
-            let matches = |r: &&Reviewer| r.bearer.as_ref().is_some_and(|kept| kept.as_bytes().ct_eq(sent.as_bytes()).into());
+            let sent = digest(bearer.as_bytes());
+            let matches = |r: &&Reviewer| r.bearer.as_ref().is_some_and(|kept| kept.ct_eq(&sent).into());
             if let Some(reviewer) = self.list.iter().find(matches) {
                 return Ok(reviewer);
             }

@@ -3,6 +3,7 @@
 //! This file owns opening and reading. `embedded/layout.rs` owns the stored form, `embedded/writer.rs` the one thread that
 //! writes: it puts the batches that wait into one transaction, so that a flush of the disk is paid once for all of them.
 
+mod changes;
 #[cfg(test)]
 mod crash;
 mod layout;
@@ -21,8 +22,8 @@ use redb::{
 };
 use time::OffsetDateTime;
 
-use self::writer::Writer;
-use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError};
+use self::{changes::Changes, writer::Writer};
+use super::{Batch, Entry, Key, Kind, Listing, Mark, Outcome, Partition, Store, StoreError};
 
 /// What redb may keep of the file in memory, in bytes.
 const CACHE: usize = 8 << 20;
@@ -75,6 +76,7 @@ pub enum OpenError {
 /// The embedded store.
 pub struct Embedded {
     database: Arc<Database>,
+    changes: Arc<Changes>,
     writer: Writer,
 }
 
@@ -120,8 +122,9 @@ impl Embedded {
 
     fn start(database: Database, durability: Durability) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let database = Arc::new(database);
-        let writer = Writer::start(Arc::clone(&database), durability)?;
-        Ok(Self { database, writer })
+        let changes = Arc::new(Changes::new());
+        let writer = Writer::start(Arc::clone(&database), Arc::clone(&changes), durability)?;
+        Ok(Self { database, changes, writer })
     }
 
     fn read(&self, key: &Key, now: i64) -> Result<Option<Entry>, redb::Error> {
@@ -130,10 +133,18 @@ impl Embedded {
         Ok(stored.and_then(|stored| layout::live(stored.value(), now)))
     }
 
-    fn are_present(&self, keys: &[Key], now: i64) -> Result<Vec<bool>, redb::Error> {
+    fn are_present(&self, keys: &[Key], now: i64) -> Result<(Vec<bool>, Mark), redb::Error> {
+        let keys: Vec<_> = keys.iter().map(layout::key).collect();
+        // Before the look: what changes after this, the mark does not know.
+        let counts = keys.iter().map(|key| self.changes.count(key)).collect();
         let table = self.database.begin_read()?.open_table(layout::RECORDS)?;
-        let is_present = |key: &Key| Ok(table.get(layout::key(key).as_slice())?.is_some_and(|stored| layout::is_live(stored.value(), now)));
-        keys.iter().map(is_present).collect()
+        let (mut present, mut until) = (Vec::with_capacity(keys.len()), layout::NEVER);
+        for key in keys {
+            let expires_at = table.get(key.as_slice())?.and_then(|stored| layout::live_until(stored.value(), now));
+            present.push(expires_at.is_some());
+            until = until.min(expires_at.unwrap_or(layout::NEVER));
+        }
+        Ok((present, Mark { from: now, until, counts }))
     }
 
     fn page(&self, prefix: &[u8], cursor: Option<&str>, limit: usize, now: i64) -> Result<Listing, redb::Error> {
@@ -166,7 +177,17 @@ impl Store for Embedded {
     }
 
     async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
-        self.are_present(keys, layout::moment(now)).map_err(unavailable)
+        Ok(self.are_present(keys, layout::moment(now)).map_err(unavailable)?.0)
+    }
+
+    async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
+        let (present, mark) = self.are_present(keys, layout::moment(now)).map_err(unavailable)?;
+        Ok((present, Some(mark)))
+    }
+
+    fn is_as_seen(&self, mark: &Mark, now: OffsetDateTime) -> bool {
+        let now = layout::moment(now);
+        (mark.from..mark.until).contains(&now) && mark.counts.iter().all(|counted| self.changes.is_still(*counted))
     }
 
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {

@@ -8,11 +8,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     claims::{AccessClaims, IdClaims},
-    genuine::Genuine,
     ring::KeyRing,
     signing::TokenType,
 };
-use crate::config::SigningAlgorithm;
+use crate::{config::SigningAlgorithm, secret_text::digest, slots::Slots};
 
 /// The token is not one of ours. The reason is for the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +56,8 @@ struct Header {
 pub struct Verifier {
     keys: Arc<KeyRing>,
     issuer: String,
-    genuine: Genuine,
+    /// Genuine tokens only, so that a flood of forgeries pushes nothing out; about 1 KiB each.
+    genuine: Slots<Arc<AccessClaims>>,
 }
 
 impl fmt::Debug for Verifier {
@@ -66,11 +66,14 @@ impl fmt::Debug for Verifier {
     }
 }
 
+/// How many genuine tokens are remembered at most.
+const REMEMBERED: usize = 16_384;
+
 impl Verifier {
     /// A verifier of this issuer's tokens.
     #[must_use]
     pub fn new(keys: Arc<KeyRing>, issuer: String) -> Self {
-        Self { keys, issuer, genuine: Genuine::new() }
+        Self { keys, issuer, genuine: Slots::new(REMEMBERED) }
     }
 
     /// What a genuine access token of ours says: signature, type, algorithm and issuer are right. Its times and everything
@@ -83,9 +86,7 @@ impl Verifier {
         if text.len() > UnverifiedToken::MAX_BYTES {
             return Err(Forged::Malformed);
         }
-        let mut fingerprint = [0; 32];
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-        fingerprint.copy_from_slice(digest.as_ref());
+        let fingerprint = digest(text.as_bytes());
         if let Some(claims) = self.genuine.get(&fingerprint) {
             return Ok(claims);
         }

@@ -107,9 +107,9 @@ pub(super) fn parts(stored: &[u8]) -> Option<(u64, i64, &[u8])> {
     Some((u64::from_be_bytes(*version), i64::from_be_bytes(*expires_at), value))
 }
 
-/// Whether there is a record that has not expired.
-pub(super) fn is_live(stored: &[u8], now: i64) -> bool {
-    parts(stored).is_some_and(|(_, expires_at, _)| now < expires_at)
+/// When the record expires, if it has not.
+pub(super) fn live_until(stored: &[u8], now: i64) -> Option<i64> {
+    parts(stored).map(|(_, expires_at, _)| expires_at).filter(|expires_at| now < *expires_at)
 }
 
 /// The record, if it has not expired.

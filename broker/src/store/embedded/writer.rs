@@ -6,7 +6,10 @@ use std::{error::Error, sync::Arc, thread};
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, Table};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{layout, unavailable};
+use super::{
+    changes::{Changes, Touched},
+    layout, unavailable,
+};
 use crate::store::{Batch, Expect, Outcome, StoreError};
 
 /// The most batches in one transaction.
@@ -28,12 +31,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<Database>, durability: Durability) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    pub(super) fn start(
+        database: Arc<Database>,
+        changes: Arc<Changes>,
+        durability: Durability,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let transaction = database.begin_read()?;
         let last = transaction.open_table(layout::META)?.get(layout::META_VERSION)?.map_or(0, |version| version.value());
         drop(transaction);
-        let state = State { database, durability, version: last };
+        let state = State { database, changes, durability, version: last };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || state.run(jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -90,6 +97,7 @@ impl Job {
 
 struct State {
     database: Arc<Database>,
+    changes: Arc<Changes>,
     durability: Durability,
     /// The version that was given last. It only grows, also where a transaction fails.
     version: u64,
@@ -112,14 +120,19 @@ impl State {
 
     /// One transaction for the whole group. After an error none of the group may be taken for done.
     fn carry_out(&mut self, group: &[Job]) -> Result<Vec<Done>, redb::Error> {
+        // Dropped last, when the transaction has ended; and before any answer.
+        let mut touched = Touched::none(&self.changes);
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(self.durability)?;
         let before = self.version;
         let mut changed = false;
         let mut done = Vec::with_capacity(group.len());
         {
-            let mut tables =
-                Tables { records: transaction.open_table(layout::RECORDS)?, expiries: transaction.open_table(layout::EXPIRIES)? };
+            let mut tables = Tables {
+                records: transaction.open_table(layout::RECORDS)?,
+                expiries: transaction.open_table(layout::EXPIRIES)?,
+                touched: &mut touched,
+            };
             for job in group {
                 done.push(match job {
                     Job::Commit(batch, now, _) => {
@@ -147,12 +160,13 @@ impl State {
     }
 }
 
-struct Tables<'t> {
+struct Tables<'t, 'c> {
     records: Table<'t, &'static [u8], &'static [u8]>,
     expiries: Table<'t, (i64, &'static [u8]), ()>,
+    touched: &'t mut Touched<'c>,
 }
 
-impl Tables<'_> {
+impl Tables<'_, '_> {
     fn commit(&mut self, batch: &Batch, now: i64, version: &mut u64) -> Result<Outcome, redb::Error> {
         for (key, expect) in &batch.expect {
             let stored = self.records.get(layout::key(key).as_slice())?;
@@ -177,6 +191,7 @@ impl Tables<'_> {
     }
 
     fn put(&mut self, key: &[u8], version: u64, expires_at: i64, value: &[u8]) -> Result<(), redb::Error> {
+        self.touched.add(key);
         let stored = layout::value(version, expires_at, value);
         let old = self.records.insert(key, stored.as_slice())?.and_then(|old| layout::parts(old.value()).map(|(_, expiry, _)| expiry));
         if old == Some(expires_at) {
@@ -190,6 +205,7 @@ impl Tables<'_> {
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), redb::Error> {
+        self.touched.add(key);
         let old = self.records.remove(key)?.and_then(|old| layout::parts(old.value()).map(|(_, expiry, _)| expiry));
         self.forget_expiry(key, old)
     }
@@ -218,6 +234,7 @@ impl Tables<'_> {
             let expired =
                 self.records.get(key.as_slice())?.and_then(|stored| layout::parts(stored.value()).map(|(_, expiry, _)| expiry <= now));
             if expired == Some(true) {
+                self.touched.add(&key);
                 self.records.remove(key.as_slice())?;
                 swept += 1;
             }

@@ -23,10 +23,10 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Mutex,
 };
 
 use anyhow::{Context as _, Result, bail};
+use denizen::log::LogWriter;
 
 use self::{
     broker::Broker,
@@ -153,6 +153,6 @@ fn told(what: &str) {
 fn log(folder: &Path) -> Result<()> {
     let file = fs::File::options().create(true).append(true).open(folder.join(load::LOG))?;
     let filter = tracing_subscriber::EnvFilter::new("info");
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(file)).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(LogWriter::start(file)?).init();
     Ok(())
 }

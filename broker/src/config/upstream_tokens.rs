@@ -1,0 +1,96 @@
+//! Upstreams' own tokens in reviews: what must be so between the reviewers that take them and the connectors that vouch.
+
+use std::collections::HashMap;
+
+use connectors::{config::Upstream, oidc::OidcConfig};
+
+use super::{
+    ConnectorConfig, UpstreamTokens,
+    load::Parts,
+    places::{Places, element, join},
+    tenants::unknown,
+};
+
+/// Finds the faults of `reviewers[].upstreamTokens`, and of connectors that take tokens of one issuer.
+pub(super) fn check(parts: &Parts, places: &mut Places) {
+    let known = parts.declared("connectors");
+    let by_id: HashMap<&str, &ConnectorConfig> = parts.connectors.iter().map(|(_, config)| (config.id.as_str(), config)).collect();
+    for (path, reviewer) in &parts.reviewers {
+        let mut before: HashMap<&str, String> = HashMap::new();
+        for (index, entry) in reviewer.upstream_tokens.iter().enumerate() {
+            let here = format!("{path}.upstreamTokens[{index}]");
+            let id = entry.connector.as_str();
+            if let Some(other) = before.insert(id, here.clone()) {
+                places.fault(join(&here, "connector"), format!("the entry {} has this connector already", places.line_of(&other)));
+            }
+            match by_id.get(id) {
+                Some(connector) => one(parts, &here, entry, connector, places),
+                // One that has faults of its own is known all the same.
+                None if known.contains(id) => {}
+                None => places.fault(join(&here, "connector"), unknown("connector", id, &known)),
+            }
+        }
+    }
+    shared_issuers(parts, places);
+}
+
+fn one(parts: &Parts, here: &str, entry: &UpstreamTokens, connector: &ConnectorConfig, places: &mut Places) {
+    let Upstream::Oidc(oidc) = &connector.upstream else {
+        places.fault(join(here, "connector"), "a connector of this type has no tokens of its own");
+        return;
+    };
+    if !oidc.accept_tokens {
+        places.fault(join(here, "connector"), "the connector does not have `acceptTokens: true`");
+    }
+    let list = join(here, "audiences");
+    if entry.audiences.is_empty() {
+        places.fault(&list, "name at least one of the connector's audiences");
+    }
+    let own: Vec<&str> = match oidc.issuer.audiences.as_slice() {
+        [] => oidc.client_id.as_deref().into_iter().collect(),
+        audiences => audiences.iter().map(String::as_str).collect(),
+    };
+    for audience in entry.audiences.iter().filter(|audience| !own.contains(&audience.as_str())) {
+        places.fault(
+            element(&parts.root, &list, audience),
+            "it is none of the connector's `issuer.audiences` (its `clientId` where it has none)",
+        );
+    }
+}
+
+/// A token has one judge: of the connectors that take tokens, each issuer is one's only, and none is Denizen.
+fn shared_issuers(parts: &Parts, places: &mut Places) {
+    let own = parts.issuer.as_ref().map(|issuer| issuer.as_str().trim_end_matches('/'));
+    let mut before: HashMap<String, &str> = HashMap::new();
+    for (path, config) in &parts.connectors {
+        let Upstream::Oidc(oidc) = &config.upstream else { continue };
+        if !oidc.accept_tokens || config.disabled {
+            continue;
+        }
+        let here = join(path, "issuer.url");
+        for issuer in issuers(oidc) {
+            if own == Some(issuer.trim_end_matches('/')) {
+                places.fault(&here, "it is Denizen's own issuer, whose tokens no connector vouches for");
+            } else if let Some(other) = before.insert(issuer, path) {
+                let message = format!(
+                    "the connector {} takes the tokens of this issuer too; a token has one judge: leave `acceptTokens` to one of them",
+                    places.line_of(other)
+                );
+                places.fault(&here, message);
+                break;
+            }
+        }
+    }
+}
+
+/// Every `iss` that a connector's tokens may have.
+fn issuers(oidc: &OidcConfig) -> Vec<String> {
+    let url = &oidc.issuer.url;
+    if !url.contains(TEMPLATE) {
+        return vec![url.clone()];
+    }
+    oidc.issuer.allowed_tenant_ids.iter().map(|id| url.replace(TEMPLATE, id)).collect()
+}
+
+/// What stands for the token's `tid` in a templated issuer.
+const TEMPLATE: &str = "{tenantid}";

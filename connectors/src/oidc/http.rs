@@ -1,0 +1,278 @@
+//! The one way to a provider: bounded in time and size, to allowed addresses only, without redirects, proxies and cookies.
+//!
+//! It sends what it is given, and judges neither status nor content.
+
+use std::{
+    collections::HashMap,
+    error::Error,
+    fmt,
+    net::IpAddr,
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use reqwest::{
+    Client, Request, Response,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect::Policy,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::sync::OnceCell;
+use url::{Host, Url};
+
+use super::network::Networks;
+use crate::ConnectorError;
+
+/// How long a connection may take to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long an answer may take, from the first packet to its last byte.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
+/// The largest answer that is read, in bytes, unpacked.
+pub(super) const MOST_BYTES: usize = 512 * 1024;
+const USER_AGENT: &str = concat!("Denizen/", env!("CARGO_PKG_VERSION"));
+
+/// Whom TLS trusts.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Roots {
+    /// The platform's authorities.
+    Platform,
+    /// These, as PEM.
+    Pem(Arc<str>),
+}
+
+impl Roots {
+    /// # Errors
+    /// When the text holds no certificate, or one that can not be an authority.
+    pub(super) fn of_pem(text: &str) -> Result<Self, String> {
+        read_roots(text).map(|_| Self::Pem(text.into()))
+    }
+
+    fn tls(&self) -> Result<ClientConfig, String> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        Ok(match self {
+            Self::Platform => {
+                let unreadable = |error| format!("the platform's authorities can not be read: {error}");
+                builder.with_platform_verifier().map_err(unreadable)?.with_no_client_auth()
+            }
+            Self::Pem(text) => builder.with_root_certificates(read_roots(text)?).with_no_client_auth(),
+        })
+    }
+}
+
+fn read_roots(text: &str) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
+        roots.add(certificate.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() { Err("it holds no certificate (PEM)".to_owned()) } else { Ok(roots) }
+}
+
+/// What clients are shared by.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Reach {
+    roots: Roots,
+    networks: Networks,
+}
+
+/// A client, made when it is first needed: reading the platform's authorities takes longer than all else that a connector does at start.
+struct Lazy {
+    reach: Reach,
+    client: OnceCell<Client>,
+}
+
+/// The clients in use, so that a thousand connectors with the same authorities and networks have one pool and one set of roots.
+static CLIENTS: LazyLock<Mutex<HashMap<Reach, Weak<Lazy>>>> = LazyLock::new(Mutex::default);
+
+/// The bounded client of one provider.
+#[derive(Clone)]
+pub(super) struct Http(Arc<Lazy>);
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+impl Http {
+    /// The client for these authorities and networks. Does no I/O.
+    pub(super) fn new(roots: Roots, networks: Networks) -> Self {
+        let reach = Reach { roots, networks };
+        let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&reach).and_then(Weak::upgrade) {
+            return Self(client);
+        }
+        clients.retain(|_, client| client.strong_count() > 0);
+        let client = Arc::new(Lazy { reach: reach.clone(), client: OnceCell::new() });
+        clients.insert(reach, Arc::downgrade(&client));
+        Self(client)
+    }
+
+    /// Whether a request may go to this address, as far as the address itself says so: https (plain http to loopback only), and no
+    /// literal of a network that is not allowed.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the operator.
+    pub(super) fn check(&self, url: &Url) -> Result<(), String> {
+        check_scheme(url)?;
+        let literal = match url.host() {
+            Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+            _ => None,
+        };
+        match literal {
+            Some(address) if !self.0.reach.networks.allow(address) => Err(NotAllowed(address).to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a request, and reads the whole answer, whatever its status short of a redirect.
+    ///
+    /// # Errors
+    /// [`ConnectorError::Unavailable`] when there is no whole answer in time; [`ConnectorError::Unusable`] when the address is not allowed,
+    /// the answer is a redirect, or too large.
+    pub(super) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, ConnectorError> {
+        let (parts, body) = request.into_parts();
+        let url = Url::parse(&parts.uri.to_string()).map_err(|error| ConnectorError::Unusable(format!("oidc: an address: {error}")))?;
+        let at = shown(&url);
+        let unusable = |why: String| ConnectorError::Unusable(format!("oidc: {at}: {why}"));
+        self.check(&url).map_err(unusable)?;
+        let mut request = Request::new(parts.method, url);
+        *request.headers_mut() = parts.headers;
+        if !body.is_empty() {
+            *request.body_mut() = Some(body.into());
+        }
+        let response = self.client().await?.execute(request).await.map_err(|error| failed(&at, &error))?;
+        if response.status().is_redirection() {
+            return Err(unusable(format!("it answers {}, and redirects are not followed", response.status().as_u16())));
+        }
+        read(&at, response).await
+    }
+
+    async fn client(&self) -> Result<&Client, ConnectorError> {
+        let unavailable = |error: String| ConnectorError::Unavailable(format!("oidc: no client can be made: {error}"));
+        let make = || async {
+            let reach = self.0.reach.clone();
+            // The platform's authorities are many files.
+            let made = tokio::task::spawn_blocking(move || make(reach)).await;
+            made.map_err(|error| error.to_string()).flatten().map_err(unavailable)
+        };
+        self.0.client.get_or_try_init(make).await
+    }
+}
+
+fn make(reach: Reach) -> Result<Client, String> {
+    let Reach { roots, networks } = reach;
+    Client::builder()
+        .tls_backend_preconfigured(roots.tls()?)
+        .dns_resolver(Arc::new(Resolver(networks)))
+        .redirect(Policy::none())
+        .no_proxy()
+        .referer(false)
+        .connect_timeout(CONNECT_WITHIN)
+        .timeout(ANSWER_WITHIN)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .pool_max_idle_per_host(8)
+        .user_agent(USER_AGENT)
+        .build()
+        .map_err(|error| described(&error))
+}
+
+async fn read(at: &str, mut response: Response) -> Result<http::Response<Vec<u8>>, ConnectorError> {
+    let too_large = || ConnectorError::Unusable(format!("oidc: {at}: the answer is larger than {MOST_BYTES} bytes"));
+    // What it says of itself; the count below is what holds.
+    if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| failed(at, &error))? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let mut whole = http::Response::new(body);
+    *whole.status_mut() = response.status();
+    *whole.headers_mut() = std::mem::take(response.headers_mut());
+    Ok(whole)
+}
+
+/// Whether an address is https, or plain http to this very machine.
+///
+/// # Errors
+/// What is wrong with it, for the operator.
+pub(super) fn check_scheme(url: &Url) -> Result<(), String> {
+    let loopback = match url.host() {
+        Some(Host::Domain(name)) => name == LOCALHOST,
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => return Err("it has no host".to_owned()),
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if loopback => Ok(()),
+        "http" => Err("it must be https (plain http is for loopback addresses only)".to_owned()),
+        _ => Err("it must be https".to_owned()),
+    }
+}
+
+/// An address for a message: scheme, host and path, without what may hold a secret.
+fn shown(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+}
+
+fn failed(at: &str, error: &reqwest::Error) -> ConnectorError {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(not_allowed) = inner.downcast_ref::<NotAllowed>() {
+            return ConnectorError::Unusable(format!("oidc: {at}: {not_allowed}"));
+        }
+        cause = inner.source();
+    }
+    let why = if error.is_timeout() { "no answer in time".to_owned() } else { described(error) };
+    ConnectorError::Unavailable(format!("oidc: {at}: {why}"))
+}
+
+/// The innermost cause of an error, which has no address in it.
+fn described(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    if cause.is::<reqwest::Error>() { "the request failed".to_owned() } else { cause.to_string() }
+}
+
+const LOCALHOST: &str = "localhost";
+
+/// A name had no address that is allowed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is not a public address; where the provider may be there, name its network in `allowedNetworks`")]
+struct NotAllowed(IpAddr);
+
+/// Resolves names to addresses that are allowed, each time a connection is made: a name may change its mind after a check.
+struct Resolver(Networks);
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let networks = self.0.clone();
+        Box::pin(async move {
+            let local = name.as_str() == LOCALHOST;
+            let (mut allowed, mut refused) = (Vec::new(), None);
+            for address in tokio::net::lookup_host((name.as_str(), 0)).await? {
+                if networks.allow(address.ip()) && (!local || address.ip().is_loopback()) {
+                    allowed.push(address);
+                } else {
+                    refused = Some(NotAllowed(address.ip()));
+                }
+            }
+            match refused {
+                Some(refused) if allowed.is_empty() => Err(refused.into()),
+                _ => Ok(Box::new(allowed.into_iter()) as Addrs),
+            }
+        })
+    }
+}
