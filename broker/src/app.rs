@@ -7,9 +7,7 @@ use crate::{
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{
-        Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default,
-    },
+    login::{Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default},
     logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
     refusals::Refusals,
