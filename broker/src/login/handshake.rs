@@ -38,6 +38,7 @@ struct Record {
     browser: String,
     nonce: String,
     code_verifier: String,
+    begun_at: i64,
     wish: Wish,
 }
 
@@ -77,13 +78,14 @@ impl Handshakes {
     ) -> Result<Handshake, AttemptError> {
         self.begun.take(network_of(address), now).map_err(|_| AttemptError::Slowed)?;
         let text = || random_text(&*self.entropy);
-        let handshake = Handshake { state: text(), nonce: text(), code_verifier: text() };
+        let handshake = Handshake { state: text(), nonce: text(), code_verifier: text(), begun_at: now.unix_timestamp() };
         let record = Record {
             attempt: attempt.to_owned(),
             connector: connector.clone(),
             browser: browser.to_owned(),
             nonce: handshake.nonce.clone(),
             code_verifier: handshake.code_verifier.clone(),
+            begun_at: handshake.begun_at,
             wish: wish.clone(),
         };
         let value = serde_json::to_vec(&record).unwrap_or_default();
@@ -108,8 +110,8 @@ impl Handshakes {
         if self.store.commit(batch, now).await? == Outcome::Conflict {
             return Err(AttemptError::Gone);
         }
-        let Record { attempt, nonce, code_verifier, wish, .. } = record;
-        Ok(Sent { attempt, handshake: Handshake { state: state.to_owned(), nonce, code_verifier }, wish })
+        let Record { attempt, nonce, code_verifier, begun_at, wish, .. } = record;
+        Ok(Sent { attempt, handshake: Handshake { state: state.to_owned(), nonce, code_verifier, begun_at }, wish })
     }
 }
 
