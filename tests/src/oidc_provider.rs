@@ -25,6 +25,8 @@ pub struct Settings {
     pub refresh_tokens_by_scope_only: bool,
     /// Whether each refresh token is good once.
     pub rotates_refresh_tokens: bool,
+    /// Whether its issuer is at `localhost`, a name, in place of an address of its own.
+    pub named: bool,
     /// Whether it speaks TLS, by a certificate of an authority of its own.
     pub tls: bool,
     /// Who there is, as [`account`] makes them.
@@ -40,6 +42,7 @@ impl Settings {
             claims_in_userinfo_only: false,
             refresh_tokens_by_scope_only: false,
             rotates_refresh_tokens: true,
+            named: false,
             tls: false,
             accounts,
         }
@@ -75,10 +78,11 @@ impl OidcProvider {
     pub async fn start(tools: &Tools, settings: Settings) -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(2);
         let folder = folder::new("oidc-provider");
-        let host = format!("127.0.0.{}", NEXT.fetch_add(1, Ordering::Relaxed) % 250 + 1);
+        let own = || format!("127.0.0.{}", NEXT.fetch_add(1, Ordering::Relaxed) % 250 + 1);
+        let host = if settings.named { "127.0.0.1".to_owned() } else { own() };
         let (port, control) = (ports::free(), ports::free());
         let scheme = if settings.tls { "https" } else { "http" };
-        let issuer = format!("{scheme}://{host}:{port}");
+        let issuer = format!("{scheme}://{}:{port}", if settings.named { "localhost" } else { &host });
         let tls = settings.tls.then(|| {
             let authority = Authority::new("provider of the tests");
             _ = authority.write(&folder.path().join("ca.crt"));
