@@ -7,14 +7,18 @@ use crate::{
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default},
+    login::{
+        Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, SessionParts, Sessions, UpstreamGrants, UpstreamLogouts,
+        Ways, listed_by_default,
+    },
     logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
     refusals::Refusals,
     review::{Review, Reviewer, Reviewers},
+    sealing::{Sealing, SealingError},
     seams::Seams,
     standing::Judge,
-    tenancy::{Admission, IdRecords, Join, RegistryError, Tenants, Wired},
+    tenancy::{Admission, IdRecords, Join, RegistryError, SignedInPeople, Tenants, Wired},
     tokens::{KeyError, KeyRing, Verifier},
     vouching::Vouching,
 };
@@ -27,6 +31,9 @@ pub enum BuildError {
     /// The signing keys could not be read or made.
     #[error(transparent)]
     Keys(#[from] KeyError),
+    /// There is no key to seal with.
+    #[error(transparent)]
+    Sealing(#[from] SealingError),
     /// The tenants could not be read.
     #[error(transparent)]
     Tenants(#[from] RegistryError),
@@ -108,8 +115,19 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let (store, entropy) = (&seams.store, &seams.entropy);
     let outbox = Outbox::new(Arc::clone(store));
     let ending = Ending::new(Arc::clone(store), outbox.clone());
-    let lifetime = seconds(config.lifetimes.session_seconds);
-    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), lifetime, ending);
+    let sealing = Sealing::open(&**store, Arc::clone(entropy), config.store.sealing_key_file.as_deref(), now).await?;
+    let lifetimes = &config.lifetimes;
+    let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
+    let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
+    let sessions = Sessions::new(SessionParts {
+        store: Arc::clone(store),
+        entropy: Arc::clone(entropy),
+        admission: Arc::clone(&admission),
+        grants: Arc::new(UpstreamGrants::new(Arc::clone(store), Arc::clone(entropy), sealing, Arc::clone(&admission), seconds(longest))),
+        people: signed_in_people.clone(),
+        lifetime: seconds(lifetimes.session_seconds),
+        ending,
+    });
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
@@ -147,7 +165,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
-        people: People::new(Arc::clone(&admission), config.search.clone()),
+        people: People::new(Arc::clone(&admission), signed_in_people, config.search.clone()),
         metrics: Metrics::default(),
         issuer,
         deliveries,

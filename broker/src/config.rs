@@ -2,7 +2,7 @@
 //!
 //! This file owns the shape. The way in is [`load`]: `config/tree.rs` reads the YAML with the place of each value,
 //! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
-//! what a shape can not say, with `config/clients.rs` and `config/upstream_tokens.rs`; `config/tenants.rs` and
+//! what a shape can not say, with `config/clients.rs`, `config/joins.rs` and `config/upstream_tokens.rs`; `config/tenants.rs` and
 //! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
 
 mod authentication;
@@ -10,6 +10,7 @@ mod check;
 mod clients;
 mod environment;
 mod faults;
+mod joins;
 mod load;
 mod places;
 mod schema;
@@ -183,6 +184,10 @@ pub struct TlsConfig {
 pub struct StoreConfig {
     /// The file; without one everything is in memory and is lost at the end.
     pub file: Option<PathBuf>,
+    /// A file with the key (32 bytes, as base64 or as 64 hexadecimal digits) that seals what upstreams gave us to ask them again
+    /// with; `openssl rand -base64 32` makes one. Without it the key lies in the store, beside what it seals. Where the key
+    /// changes, what was sealed is lost: sessions that have something sealed end at their next renewal, and people sign in again.
+    pub sealing_key_file: Option<PathBuf>,
 }
 
 /// One tenant.
@@ -290,9 +295,9 @@ impl ConnectorConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JoinConfig {
-    /// The claim of the connector's user; a text.
+    /// The claim of the connector's user: a text. Not their e-mail address, nor a name: these change hands.
     pub claim: String,
-    /// The directory's attribute; `id` in a file.
+    /// The directory's attribute with the same text, letter for letter; UUIDs in any writing. `id` in a file.
     pub attribute: String,
 }
 
@@ -475,7 +480,9 @@ pub struct Lifetimes {
     pub attempt_seconds: u64,
     /// An authorization code; 60.
     pub code_seconds: u64,
-    /// An access token; 600.
+    /// An access token; 600. It is also how long someone whom an upstream has disabled, or moved to another tenant, stays in at
+    /// most, and 30 seconds more where several applications share their session: an upstream is asked again when one of ours
+    /// is renewed. Where an upstream gives nothing to ask again with, its connector's `believedSeconds` say how long.
     pub access_token_seconds: u64,
     /// An ID token; 600.
     pub id_token_seconds: u64,
@@ -483,6 +490,9 @@ pub struct Lifetimes {
     pub refresh_token_seconds: u64,
     /// A signed-in browser session, from the sign-in; 43,200 (12 hours).
     pub session_seconds: u64,
+    /// Someone who signed in through a connector without a directory can be found so long after they were last seen;
+    /// 7,776,000 (90 days).
+    pub signed_in_people_seconds: u64,
 }
 
 impl Default for Lifetimes {
@@ -494,6 +504,7 @@ impl Default for Lifetimes {
             id_token_seconds: 600,
             refresh_token_seconds: 1_209_600,
             session_seconds: 43_200,
+            signed_in_people_seconds: 7_776_000,
         }
     }
 }

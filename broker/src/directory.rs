@@ -1,9 +1,10 @@
 //! User search and look-up over the connectors, within one tenant.
 //!
 //! The tenant is enforced twice: in the query that goes upstream, and on every admitted result. Directories are asked side by
-//! side, each with its own deadline; one that does not answer is named, and takes nothing from the others.
+//! side, each with its own deadline; one that does not answer is named, and takes nothing from the others. Of a connector
+//! without a directory, those are found who have signed in through it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{Identity, TenantScope};
 use connectors::{ConnectorError, Lookup, UserQuery};
@@ -14,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     config::SearchConfig,
     store::StoreError,
-    tenancy::{Admission, Wired},
+    tenancy::{Admission, SignedInPeople, Wired},
 };
 
 /// A search of one tenant's people.
@@ -66,14 +67,15 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub struct People {
     admission: Arc<Admission>,
+    signed_in: SignedInPeople,
     bounds: SearchConfig,
 }
 
 impl People {
-    /// People through these connectors.
+    /// People through these connectors; where one has no directory, those who have signed in.
     #[must_use]
-    pub const fn new(admission: Arc<Admission>, bounds: SearchConfig) -> Self {
-        Self { admission, bounds }
+    pub const fn new(admission: Arc<Admission>, signed_in: SignedInPeople, bounds: SearchConfig) -> Self {
+        Self { admission, signed_in, bounds }
     }
 
     /// The bounds in force.
@@ -103,6 +105,7 @@ impl People {
                 }
             }
         }
+        self.add_signed_in(&mut page, scope, &query, now).await?;
         // Keys are folded once each; two connectors may know the same person by the same id.
         let mut placed: Vec<_> = page.people.drain(..).map(|person| (position(&person), person)).collect();
         placed.retain(|(at, _)| search.after.as_ref().is_none_or(|after| at > after));
@@ -125,10 +128,41 @@ impl People {
         let Some(connector) = self.admission.connector(record.connector.as_str()).filter(|c| c.serves(scope.tenant())) else {
             return Ok(None);
         };
-        let Some(directory) = &connector.directory else { return Ok(None) };
-        let Some(user) = directory.get(scope, &Lookup::Subject(record.subject)).await? else { return Ok(None) };
-        let found = self.admission.admit_found(connector, vec![user], scope.tenant_id(), now).await?;
+        let found = match &connector.directory {
+            Some(directory) => {
+                let Some(user) = directory.get(scope, &Lookup::Subject(record.subject)).await? else { return Ok(None) };
+                self.admission.admit_found(connector, vec![user], scope.tenant_id(), now).await?
+            }
+            None if connector.remembers_people() => {
+                let seen = self.signed_in.get(scope.tenant_id(), id, now).await?;
+                let known = seen.filter(|(through, _)| *through == connector.id).map(|(_, mapped)| mapped);
+                self.admission.admit_known(connector, known.into_iter().collect(), scope.tenant_id(), now).await?
+            }
+            None => return Ok(None),
+        };
         Ok(found.into_iter().find(|person| person.id().opaque_id() == id))
+    }
+
+    /// Adds those who have signed in through connectors that have no directory: one look at the tenant's records for all of these.
+    async fn add_signed_in(
+        &self,
+        page: &mut PeoplePage,
+        scope: &TenantScope,
+        query: &UserQuery,
+        now: OffsetDateTime,
+    ) -> Result<(), StoreError> {
+        let asked: BTreeMap<_, _> =
+            self.admission.connectors().filter(|c| c.remembers_people() && c.serves(scope.tenant())).map(|c| (&c.id, c)).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let seen = self.signed_in.search(scope.tenant_id(), |id| asked.contains_key(id), &query.text, query.limit, now).await?;
+        page.truncated |= seen.truncated;
+        for (id, known) in seen.people {
+            let Some(connector) = asked.get(&id) else { continue };
+            page.people.extend(self.admission.admit_known(connector, known, scope.tenant_id(), now).await?);
+        }
+        Ok(())
     }
 }
 

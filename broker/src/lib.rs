@@ -13,12 +13,15 @@ pub mod logout_notices;
 pub mod metrics;
 pub mod refusals;
 pub mod review;
+pub mod sealing;
 pub mod seams;
 pub mod secret_text;
 mod slots;
 pub mod standing;
 pub mod store;
 pub mod tenancy;
+#[cfg(test)]
+mod tests;
 pub mod tokens;
 pub mod vouching;
 

@@ -1,8 +1,9 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions and how they end, the slowing of guesses, what a browser is bound to while it is at an upstream's
-//! own pages, and which ways to sign in there are for whom. What an application then gets, grants decides.
+//! It owns attempts, sessions and how they end, what goes on at their upstreams, the slowing of guesses, what a browser is bound
+//! to while it is at an upstream's own pages, and which ways to sign in there are for whom. What an application then gets, grants
+//! decides.
 
 mod attempt;
 mod browser;
@@ -12,6 +13,8 @@ mod handshake;
 mod password;
 mod redirect;
 mod session;
+mod turns;
+mod upstream_grant;
 mod upstream_logout;
 mod way;
 
@@ -28,7 +31,8 @@ pub use guessing::{Guesser, Guessing, canonical};
 pub use handshake::{Handshakes, Sent};
 pub use password::{PasswordSignIn, SignInError, Typed};
 pub use redirect::{RedirectError, RedirectSignIn};
-pub use session::{Session, SessionError, Sessions, SignedIn};
+pub use session::{Session, SessionError, SessionParts, Sessions, SignedIn};
+pub use upstream_grant::UpstreamGrants;
 pub use upstream_logout::{UpstreamLogoutError, UpstreamLogouts};
 pub use way::{Known, Limits, Offer, Ways, listed_by_default};
 

@@ -187,6 +187,14 @@ impl Batch {
         self.expect.push((key, expect));
         self
     }
+    /// And this too.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.expect.extend(other.expect);
+        self.put.extend(other.put);
+        self.delete.extend(other.delete);
+        self
+    }
     /// Write a record; it is gone at `expires_at` (`None`: never).
     #[must_use]
     pub fn put(mut self, key: Key, value: Vec<u8>, expires_at: Option<OffsetDateTime>) -> Self {

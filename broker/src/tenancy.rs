@@ -6,9 +6,14 @@
 mod admission;
 mod caller;
 mod ids;
+mod joining;
+mod people;
 mod registry;
+mod stored_user;
 
 pub use admission::{Admission, AdmissionError, Join, Wired};
 pub use caller::{Caller, NotYours};
 pub use ids::{IdRecords, IdTaken, UserRecord};
+pub use people::{Seen, SignedInPeople};
 pub use registry::{RegistryError, Tenants};
+pub(crate) use stored_user::StoredUser;

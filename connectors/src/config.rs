@@ -57,4 +57,26 @@ impl Upstream {
             Self::Oidc(config) => oidc::build(config, context),
         }
     }
+
+    /// Whether its people can be found by this attribute, by someone who was proven at another upstream (`join`): it never
+    /// changes, and is one person's only.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_join_by(&self, attribute: &str) -> Result<(), String> {
+        match self {
+            Self::File(_) => file::may_join_by(attribute),
+            Self::Ldap(_) => ldap::may_join_by(attribute),
+            Self::Oidc(_) => Err("an OpenID provider is no directory".to_owned()),
+        }
+    }
+
+    /// Whether it has a directory of its own, in which people are searched and looked up.
+    #[must_use]
+    pub const fn has_directory(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Ldap(_) => true,
+            Self::Oidc(_) => false,
+        }
+    }
 }

@@ -62,6 +62,11 @@ pub fn default_mapping() -> MappingConfig {
     }
 }
 
+/// Whether the users of a file can be joined by this: of what it says of people, only the id never changes.
+pub(crate) fn may_join_by(attribute: &str) -> Result<(), String> {
+    if attribute == "id" { Ok(()) } else { Err("users of a file are joined by `id`: nothing else of theirs never changes".to_owned()) }
+}
+
 pub(crate) fn build(config: &FileConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
     let (users, watch) = match (&config.path, &config.users) {
         (Some(path), None) => {

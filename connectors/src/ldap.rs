@@ -16,7 +16,11 @@ mod search;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use claims_mapping::{ClaimMappings, ClaimOrExpression, ConnectorId, MappingConfig, PrefixedClaimOrExpression, TenantScope, UpstreamUser};
+use claims_mapping::{
+    ClaimMappings, ClaimOrExpression, ConnectorId, MappingConfig, PrefixedClaimOrExpression, Subject, TenantScope, UpstreamUser,
+};
+
+use uuid::Uuid;
 
 pub use self::config::{GroupSearchConfig, GroupsConfig, LdapConfig, MemberOfConfig, SearchScope, UserSearchConfig};
 use self::{
@@ -44,6 +48,14 @@ pub fn default_mapping() -> MappingConfig {
         },
         ..MappingConfig::default()
     }
+}
+
+/// Whether the entries of a directory can be joined by this attribute: it never changes, and is one person's only.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn may_join_by(attribute: &str) -> Result<(), String> {
+    plan::join_attribute(attribute).map(drop)
 }
 
 pub(crate) fn build(config: &LdapConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
@@ -104,6 +116,17 @@ impl LdapDirectory {
     }
 
     async fn find(&self, what: &'static str, within: Within<'_>, condition: Option<Filter>, most: usize) -> Result<Answer, ConnectorError> {
+        self.find_with(what, within, condition, most, &self.users.requested).await
+    }
+
+    async fn find_with(
+        &self,
+        what: &'static str,
+        within: Within<'_>,
+        condition: Option<Filter>,
+        most: usize,
+        attributes: &[String],
+    ) -> Result<Answer, ConnectorError> {
         let tenancy = &self.users.tenancy;
         let mut filters = vec![self.users.filter.clone()];
         let mut base = self.users.base.clone();
@@ -114,7 +137,7 @@ impl LdapDirectory {
         }
         filters.extend(condition);
         let filter = Filter::And(filters);
-        let request = Request { base: &base, scope: self.users.scope, filter: &filter, attributes: &self.users.requested, most };
+        let request = Request { base: &base, scope: self.users.scope, filter: &filter, attributes, most };
         let answer = self.searches.run(what, |ldap| search(ldap, &request)).await?;
         let unusable = |why: &str| Err(ConnectorError::Unusable(format!("ldap: {what}: {why}")));
         match answer.end {
@@ -129,7 +152,11 @@ impl LdapDirectory {
 
     /// The one entry of which the condition holds; `None` where there is none, or more than one.
     async fn find_one(&self, what: &'static str, within: Within<'_>, condition: Filter) -> Result<Option<Entry>, ConnectorError> {
-        let mut answer = self.find(what, within, Some(condition), 1).await?;
+        let answer = self.find(what, within, Some(condition), 1).await?;
+        Self::only(what, answer)
+    }
+
+    fn only(what: &'static str, mut answer: Answer) -> Result<Option<Entry>, ConnectorError> {
         match answer.end {
             End::Complete => Ok(answer.entries.pop()),
             End::Limited => Err(ConnectorError::Unusable(format!("ldap: {what}: the server's limits cut the answer off"))),
@@ -157,6 +184,32 @@ impl LdapDirectory {
             attributes.iter().flat_map(|a| entry.values(a.as_str())).any(|v| std::str::from_utf8(v).is_ok_and(|v| folded(v) == name))
         };
         Ok(entry.filter(has_it))
+    }
+
+    /// The one entry that has the value in an attribute, letter for letter: a join takes whoever it finds for someone who was
+    /// proven elsewhere, and what a directory holds for the same may be two people there. The id is compared as ids are, and
+    /// UUIDs in any writing.
+    async fn find_joined(&self, within: Within<'_>, name: &str, value: &str) -> Result<Option<Entry>, ConnectorError> {
+        const WHAT: &str = "join";
+        let attribute = plan::join_attribute(name).map_err(|why| ConnectorError::Unusable(format!("ldap: {WHAT}: {why}")))?;
+        if value.is_empty() || value.chars().any(char::is_control) {
+            return Ok(None);
+        }
+        let id = &self.users.presentation.id;
+        if id.0.is(name) {
+            let condition = Subject::parse(value).ok().and_then(|subject| id.filter(&subject));
+            let Some(condition) = condition else { return Ok(None) };
+            let found = self.find_one(WHAT, within, condition).await?;
+            let has_it = |entry: &Entry| entry.values(name).iter().any(|v| id.text(v).is_some_and(|text| is_same_id(&text, value)));
+            return Ok(found.filter(has_it));
+        }
+        let mut attributes = self.users.requested.clone();
+        if !attributes.iter().any(|known| attribute.is(known)) {
+            attributes.push(name.to_owned());
+        }
+        let answer = self.find_with(WHAT, within, Some(Filter::equals(&attribute, value)), 1, &attributes).await?;
+        let has_it = |entry: &Entry| entry.values(name).iter().any(|v| std::str::from_utf8(v).is_ok_and(|v| is_same_id(v, value)));
+        Ok(Self::only(WHAT, answer)?.filter(has_it))
     }
 
     /// The user with their groups. Where no tenant was asked for, it is the one of the user's own entry.
@@ -242,14 +295,16 @@ impl Directory for LdapDirectory {
             },
             Lookup::Username(name) => self.find_named("look-up", within, &self.users.usernames, name).await?,
             Lookup::Mail(address) => self.find_named("look-up", within, std::slice::from_ref(&self.users.mail), address).await?,
-            Lookup::Attribute { name, value } => {
-                let attribute = Attribute::parse(name).map_err(ConnectorError::Unusable)?;
-                self.find_named("look-up", within, &[attribute], value).await?
-            }
+            Lookup::Attribute { name, value } => self.find_joined(within, name, value).await?,
         };
         let Some(entry) = entry else { return Ok(None) };
         self.whole(within, &entry).await.map(Some)
     }
+}
+
+/// Whether two texts are one id: letter for letter, and where both are UUIDs, in whatever writing.
+fn is_same_id(a: &str, b: &str) -> bool {
+    a == b || Uuid::try_parse(a).is_ok_and(|a| Uuid::try_parse(b).is_ok_and(|b| a == b))
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub enum Lookup {
     Attribute {
         /// The attribute, as the directory calls it.
         name: String,
-        /// Its value, compared as the directory compares it.
+        /// Its value, letter for letter; UUIDs in any writing.
         value: String,
     },
 }

@@ -28,6 +28,8 @@ pub fn tenant(id: &str, connector: &ConnectorId, external_id: &str) -> Arc<Tenan
 pub struct Fixture<'a> {
     /// The connector.
     pub connector: &'a Connector,
+    /// The attribute that holds the subject, as the directory calls it.
+    pub id_attribute: &'a str,
     /// The tenant `acme`, as the connector knows it.
     pub acme: Arc<Tenant>,
     /// The tenant `globex`, as the connector knows it.
@@ -86,6 +88,7 @@ pub async fn conforms(fixture: &Fixture<'_>) {
     looks_up(fixture).await;
     searches(fixture).await;
     takes_text_literally(fixture).await;
+    joins(fixture).await;
     signs_in(fixture).await;
 }
 
@@ -108,6 +111,20 @@ async fn looks_up(fixture: &Fixture<'_>) {
         assert_eq!(fixture.named(acme, name).await, None, "{name:?}");
     }
     assert_eq!(fixture.get(acme, Lookup::Subject(Subject::parse("no-such-subject").unwrap())).await, None);
+}
+
+async fn joins(fixture: &Fixture<'_>) {
+    let Fixture { acme, globex, id_attribute, .. } = fixture;
+    let by = |value: &str| Lookup::Attribute { name: (*id_attribute).to_owned(), value: value.to_owned() };
+    let ours = fixture.named(acme, "jane").await.unwrap();
+    let found = fixture.get(acme, by(ours.as_str())).await.expect("found by the attribute");
+    assert_eq!(found.subject, ours);
+    assert!(groups(&found).contains(&"staff".to_owned()), "a look-up has the groups");
+    assert_eq!(fixture.get(globex, by(ours.as_str())).await, None, "another tenant's value is an unknown value");
+    let longer = format!("{ours} ");
+    for value in ["", " ", "*", "no-such-value", "\0", &longer, "*)(uid=*"] {
+        assert_eq!(fixture.get(acme, by(value)).await, None, "{value:?}");
+    }
 }
 
 async fn searches(fixture: &Fixture<'_>) {

@@ -37,5 +37,6 @@ async fn the_file_connector_conforms() {
     let upstream = Upstream::File(FileConfig { path: Some(path), users: None });
     let mapping = Mapping::compile(&upstream.default_mapping()).unwrap();
     let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant: false, issuer: None }).unwrap();
-    conforms(&Fixture { connector: &connector, acme: tenant("acme", &id, "acme"), globex: tenant("globex", &id, "globex") }).await;
+    let (acme, globex) = (tenant("acme", &id, "acme"), tenant("globex", &id, "globex"));
+    conforms(&Fixture { connector: &connector, id_attribute: "id", acme, globex }).await;
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use claims_mapping::{ConnectorId, Mapping, Tenant, UpstreamUser};
 use connectors::{
-    Connector, ConnectorError, Directory, LoginName, PasswordLogin, Secret, UserQuery,
+    Connector, ConnectorError, Directory, LoginName, Lookup, PasswordLogin, Secret, UserQuery,
     config::{Context, Upstream},
 };
 use denizen_tests::{
@@ -72,7 +72,12 @@ impl Corp {
     }
 
     fn fixture(&self) -> Fixture<'_> {
-        Fixture { connector: &self.connector, acme: Arc::clone(&self.acme), globex: Arc::clone(&self.globex) }
+        Fixture {
+            connector: &self.connector,
+            id_attribute: "openCloudUUID",
+            acme: Arc::clone(&self.acme),
+            globex: Arc::clone(&self.globex),
+        }
     }
 
     fn directory(&self) -> &dyn Directory {
@@ -179,6 +184,36 @@ async fn t10_no_tenant_or_two_is_no_tenant() {
 }
 
 #[tokio::test]
+async fn a_join_finds_exactly_one_letter_for_letter() {
+    let slapd = Slapd::start().await;
+    let corp = Corp::new(&slapd, |_| {});
+    let by_entry_uuid = Corp::new(&slapd, |config| config["userSearch"]["idAttribute"] = "entryUUID".into());
+    let (fixture, by) = (corp.fixture(), |name: &str, value: &str| Lookup::Attribute { name: name.to_owned(), value: value.to_owned() });
+    let subject = |user: UpstreamUser| user.subject.as_str().to_owned();
+    let joe = by_entry_uuid.fixture().named(&corp.acme, "joe").await.unwrap();
+    // An attribute that the configuration does not name; a UUID in another writing; the id's own attribute in another.
+    let shouted = joe.as_str().to_uppercase();
+    for lookup in [by("entryUUID", joe.as_str()), by("ENTRYUUID", &shouted), by("opencloudUUID", &uuid(3).to_uppercase())] {
+        assert_eq!(fixture.get(&corp.acme, lookup.clone()).await.map(subject), Some(uuid(3)), "{lookup:?}");
+        assert_eq!(fixture.get(&corp.globex, lookup.clone()).await, None, "{lookup:?}");
+    }
+    assert_eq!(fixture.get(&corp.acme, by("sn", "Doe")).await, None, "jane and joe; dora is disabled");
+    assert_eq!(fixture.get(&corp.acme, by("givenName", "Joe")).await, None, "no one has it");
+    let entry_dn = format!("uid=joe,ou=acme,{PEOPLE}");
+    assert_eq!(fixture.get(&corp.acme, by("entryDN", &entry_dn)).await.map(subject), Some(uuid(3)));
+    assert_eq!(
+        fixture.get(&corp.acme, by("entryDN", &entry_dn.to_uppercase())).await,
+        None,
+        "the directory holds it for the same; a join does not"
+    );
+    // t06: what changes hands, and what no one reads.
+    for name in ["mail", "uid", "cn", "userPassword", "dn", "a)(b"] {
+        let scope = claims_mapping::TenantScope::of_verified_caller(Arc::clone(&corp.acme));
+        assert!(matches!(corp.directory().get(&scope, &by(name, "joe")).await, Err(ConnectorError::Unusable(_))), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn claims_are_mapped_as_the_defaults_say() {
     let slapd = Slapd::start().await;
     let corp = Corp::new(&slapd, |_| {});
@@ -194,7 +229,7 @@ async fn claims_are_mapped_as_the_defaults_say() {
     let by_entry_uuid = Corp::new(&slapd, |config| config["userSearch"]["idAttribute"] = "entryUUID".into());
     let again = by_entry_uuid.sign_in(Some(&corp.acme), "joe", PASSWORD).await.unwrap().unwrap();
     assert_ne!(again.subject, user.subject);
-    let found = by_entry_uuid.fixture().get(&corp.acme, connectors::Lookup::Subject(again.subject.clone())).await.unwrap();
+    let found = by_entry_uuid.fixture().get(&corp.acme, Lookup::Subject(again.subject.clone())).await.unwrap();
     assert_eq!(found.subject, again.subject);
 }
 

@@ -19,14 +19,16 @@ const DAY: u64 = 86_400;
 pub(super) fn check(parts: &Parts, places: &mut Places) {
     issuer(parts, places);
     listen(parts, places);
+    sealing_key(parts, places);
     let Parts { lifetimes, keys, guessing, search, refusals, .. } = parts;
-    let bounds: [(&str, u64, RangeInclusive<u64>); 17] = [
+    let bounds: [(&str, u64, RangeInclusive<u64>); 18] = [
         ("lifetimes.attemptSeconds", lifetimes.attempt_seconds, 60..=DAY),
         ("lifetimes.codeSeconds", lifetimes.code_seconds, 1..=600),
         ("lifetimes.accessTokenSeconds", lifetimes.access_token_seconds, 1..=DAY),
         ("lifetimes.idTokenSeconds", lifetimes.id_token_seconds, 1..=DAY),
         ("lifetimes.refreshTokenSeconds", lifetimes.refresh_token_seconds, 1..=366 * DAY),
         ("lifetimes.sessionSeconds", lifetimes.session_seconds, 1..=366 * DAY),
+        ("lifetimes.signedInPeopleSeconds", lifetimes.signed_in_people_seconds, 60..=3_660 * DAY),
         ("keys.rotationSeconds", keys.rotation_seconds, 60..=3_660 * DAY),
         ("keys.overlapSeconds", keys.overlap_seconds, 1..=366 * DAY),
         ("guessing.accountBurst", guessing.account_burst.into(), 1..=1_000_000),
@@ -54,6 +56,14 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
     }
     for (path, connector) in &parts.connectors {
         within(&join(path, "deadlineSeconds"), connector.deadline_seconds, &(1..=60), places);
+    }
+}
+
+fn sealing_key(parts: &Parts, places: &mut Places) {
+    let path = "store.sealingKeyFile";
+    let text = parts.store.sealing_key_file.as_ref().and_then(|file| readable(file, path, places));
+    if text.is_some_and(|text| crate::sealing::key_of(&text).is_none()) {
+        places.fault(path, "a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits; `openssl rand -base64 32` makes one");
     }
 }
 

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{
     ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig, SearchConfig,
-    SystemTenantConfig, TenantConfig, authentication, check, clients,
+    StoreConfig, SystemTenantConfig, TenantConfig, authentication, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -118,6 +118,7 @@ pub(super) struct Parts {
     pub(super) root: Value,
     pub(super) issuer: Option<Url>,
     pub(super) listen: Listen,
+    pub(super) store: StoreConfig,
     pub(super) tenants: Vec<(String, TenantConfig)>,
     pub(super) system_tenant: Option<SystemTenantConfig>,
     pub(super) default_tenant: Option<TenantId>,
@@ -138,6 +139,7 @@ impl Parts {
         Self {
             issuer: one(&root, "issuer", places),
             listen: one(&root, "listen", places),
+            store: one(&root, "store", places),
             tenants: items(&root, "tenants", places),
             system_tenant: one(&root, "systemTenant", places),
             default_tenant: one(&root, "defaultTenant", places),

@@ -90,7 +90,7 @@ fn domains_hosts_and_refusals() {
 fn keys_and_kinds() {
     check(&[
         ("isuer: x\n", &["2:1: isuer: unknown key; is it `issuer`?"]),
-        ("store:\n  folder: x\n", &["3:3: store.folder: unknown key; known here are `file`"]),
+        ("store:\n  folder: x\n", &["3:3: store.folder: unknown key; known here are `file`, `sealingKeyFile`"]),
         (
             "\"not a key: hunter2\": x\n",
             &[
@@ -278,8 +278,8 @@ fn connector(rest: &str) -> String {
 #[test]
 fn connectors_of_no_or_another_shape() {
     check(&[
-        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file` or `ldap`"]),
-        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file` or `ldap`"]),
+        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file`, `ldap` or `oidc`"]),
+        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file`, `ldap` or `oidc`"]),
         (
             "defaultTenant: a\ntenants: [{id: a}]\nconnectors:\n  - {id: corp, type: file, users: [], bindDn: x}\n",
             &[
@@ -420,6 +420,118 @@ fn connectors_on_one_upstream() {
         load(&format!("tenant: {{fixed: a}}, {}", rule("x")), &format!("tenant: {{fixed: b}}, {}", rule("x"))).unwrap_err(),
         [fault]
     );
+}
+
+#[test]
+fn connectors_on_one_issuer() {
+    let load = |a: &str, b: &str| {
+        let sso = |id: &str, url: &str, rest: &str| {
+            format!("  - {{id: {id}, type: oidc, clientId: denizen, issuer: {{url: '{url}'}}, operatedBy: operator, {rest}}}\n")
+        };
+        let (a, b) = (sso("one", "https://sso.example", a), sso("two", "https://sso.example/", b));
+        let faults = load(&format!("issuer: https://id.example\ntenants: [{{id: a}}, {{id: b}}]\nconnectors:\n{a}{b}")).err();
+        faults.map(|faults| faults.list().iter().map(|fault| (fault.path.clone(), fault.place.unwrap().line)).collect::<Vec<_>>())
+    };
+    assert_eq!(load("tenant: {fixed: a}", "tenant: {fixed: b}"), Some(vec![("connectors[1]".to_owned(), 5)]));
+    assert_eq!(load("tenants: [a]", "tenants: [b]"), None);
+}
+
+#[test]
+fn joins() {
+    let rows = |sso: &str, corp: &str| {
+        let text = format!(
+            "tenants: [{{id: a}}, {{id: b}}]\nconnectors:\n  - {{id: sso, type: oidc, clientId: denizen, issuer: {{url: 'https://sso.example'}}, {sso}}}\n  - {{id: corp, {corp}}}\n  - {{id: other, type: oidc, clientId: denizen, issuer: {{url: 'https://other.example'}}, tenants: [a]}}\n"
+        );
+        match load(&format!("issuer: https://id.example\n{text}")) {
+            Ok(loaded) => loaded.warnings.into_iter().map(|warning| format!("warning: {}: {}", warning.path, warning.message)).collect(),
+            Err(faults) => faults.list().iter().map(|fault| format!("{}: {}", fault.path, fault.message)).collect::<Vec<_>>(),
+        }
+    };
+    let file = "type: file, operatedBy: operator, tenants: all, users: []";
+    let ldap = "type: ldap, operatedBy: operator, tenants: all, url: 'ldaps://x.example', claimMappings: {tenant: {claim: ou}}, userSearch: {base: dc=x}";
+    let sso = |rest: &str| format!("operatedBy: operator, tenants: all, {rest}");
+    let by = |claim: &str, attribute: &str| sso(&format!("directory: corp, join: {{claim: {claim}, attribute: {attribute}}}"));
+    let none: [&str; 0] = [];
+    assert_eq!(rows(&by("sub", "id"), file), none);
+    assert_eq!(rows(&by("sub", "openCloudExternalID"), ldap), none);
+    assert_eq!(
+        rows(&sso("directory: corp"), file),
+        ["connectors[0].directory: `join` says how its users are found there; give both, or neither"]
+    );
+    assert_eq!(
+        rows(&sso("join: {claim: sub, attribute: id}"), file),
+        ["connectors[0].join: `directory` says where its users are found; give both, or neither"]
+    );
+    assert_eq!(
+        rows("tenants: [a], directory: corp, join: {claim: sub, attribute: id}", file),
+        ["connectors[0].directory: only a connector with `operatedBy: operator` may say that its users are another's people"],
+        "t56"
+    );
+    assert_eq!(
+        rows(&by("sub", "id"), "type: file, tenants: [a, b], users: []").first().map(String::as_str),
+        Some("connectors[0].directory: only a connector with `operatedBy: operator` may be joined: its people's ids decide who signs in")
+    );
+    for claim in ["email", "preferred_username", "''"] {
+        let fault = "connectors[0].join.claim: it must be a claim that never changes and is one person's only, as an id is: an address or a name changes hands";
+        assert_eq!(rows(&by(claim, "id"), file), [fault], "t06: {claim}");
+    }
+    for attribute in ["mail", "uid", "userPassword", "CN"] {
+        let fault = format!(
+            "connectors[0].join.attribute: `{attribute}` changes, is given again, or can not be read: join by an attribute that never changes and is one person's only"
+        );
+        assert_eq!(rows(&by("sub", attribute), ldap), [fault], "t06");
+    }
+    assert_eq!(
+        rows(&by("sub", "email"), file),
+        ["connectors[0].join.attribute: users of a file are joined by `id`: nothing else of theirs never changes"]
+    );
+    let to = |directory: &str| sso(&format!("directory: {directory}, join: {{claim: sub, attribute: id}}"));
+    assert_eq!(rows(&to("none"), file), ["connectors[0].directory: no connector has this id"]);
+    assert_eq!(rows(&to("sso"), file), ["connectors[0].directory: it is the connector itself; leave it out"]);
+    assert_eq!(rows(&to("other"), file), ["connectors[0].directory: that connector has no directory"]);
+    let chained = format!("{file}, directory: sso, join: {{claim: sub, attribute: id}}");
+    assert_eq!(
+        rows(&by("sub", "id"), &chained),
+        [
+            "connectors[0].directory: that connector is itself joined to another",
+            "connectors[1].directory: its users are in a directory of its own; only an `oidc` connector is joined to another",
+            "connectors[1].directory: that connector has no directory",
+        ]
+    );
+    let fixed =
+        |tenant: &str| format!("operatedBy: operator, tenant: {{fixed: {tenant}}}, directory: corp, join: {{claim: sub, attribute: id}}");
+    let only_b = "type: file, operatedBy: operator, tenants: [b], users: []";
+    assert_eq!(
+        rows(&fixed("a"), only_b),
+        ["connectors[0].directory: no tenant of this connector's can be one of that one's, so that no one could sign in"]
+    );
+    assert_eq!(rows(&fixed("b"), only_b), none);
+    assert_eq!(
+        rows(&by("sub", "id"), only_b),
+        [
+            "warning: connectors[0].directory: that connector may not speak for all of this one's tenants: people of the others can not sign in"
+        ]
+    );
+}
+
+#[test]
+fn the_sealing_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |text: &str| {
+        std::fs::write(folder.path().join("key"), text).unwrap();
+        let faults = load_in("issuer: https://id.example\nstore: {sealingKeyFile: key}\n", folder.path()).err();
+        faults.map(|faults| faults.to_string())
+    };
+    assert_eq!(load("q83vq83vq83vq83vq83vq83vq83vq83vq83vq83vq80=\n"), None);
+    let fault = load("hunter2-hunter2").unwrap();
+    assert_eq!(
+        fault,
+        "d.yaml:2:25: store.sealingKeyFile: a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits; `openssl rand -base64 32` makes one"
+    );
+    check(&[(
+        "store: {sealingKeyFile: absent}\n",
+        &["2:25: store.sealingKeyFile: the file can not be read: No such file or directory (os error 2)"],
+    )]);
 }
 
 #[test]

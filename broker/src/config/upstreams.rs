@@ -11,7 +11,7 @@ use connectors::config::{Context, Upstream};
 use serde_json::Value;
 
 use super::{
-    ConnectorConfig, TenantList,
+    ConnectorConfig, TenantList, joins,
     load::{LoadedConnector, Parts, without},
     places::{Places, at, element, join},
     tenants::{display_name, reference, unknown},
@@ -43,6 +43,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> 
             loaded.push(LoadedConnector { config: config.clone(), policy, mapping, connector });
         }
     }
+    joins::check(parts, places);
     shared_upstreams(parts, places);
     loaded
 }
@@ -247,12 +248,13 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
     }
 }
 
-/// Where an upstream is: its file, or its servers.
+/// Where an upstream is: its file, its servers, or its issuer.
 fn addresses(upstream: &Upstream) -> BTreeSet<String> {
     let config = serde_json::to_value(upstream).unwrap_or_default();
     let one = ["path", "url"].into_iter().filter_map(|key| config.get(key));
     let several = config.get("urls").and_then(Value::as_array).into_iter().flatten();
-    one.chain(several).filter_map(Value::as_str).map(|text| text.trim_end_matches('/').to_owned()).collect()
+    let issuer = config.pointer("/issuer/url");
+    one.chain(several).chain(issuer).filter_map(Value::as_str).map(|text| text.trim_end_matches('/').to_owned()).collect()
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {

@@ -92,9 +92,12 @@ impl From<DirectoryError> for Failure {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
-            SessionError::Ended | SessionError::NoLonger(_) | SessionError::Vanished => {
-                Self::invalid_token("the access token is not in force")
-            }
+            SessionError::Ended
+            | SessionError::NoLonger(_)
+            | SessionError::Vanished
+            | SessionError::Refused
+            | SessionError::NoLongerBelieved
+            | SessionError::GrantLost => Self::invalid_token("the access token is not in force"),
             SessionError::Directory(_) | SessionError::Store(_) => Self::unavailable(),
         }
     }

@@ -163,9 +163,8 @@ impl Upstreams {
     pub(super) async fn bearer(&self, way: &Way<'_>, token: &Genuine, now: OffsetDateTime) -> Result<Bearer, Refused> {
         let identity = self.admit(way.connector, &token.0, now).await.map_err(|error| match error {
             AdmissionError::Store(error) => Refused::CouldNotTell(Untold::Store(error)),
-            refused @ (AdmissionError::Rejected(_) | AdmissionError::IdTaken(_) | AdmissionError::NoConnector(_)) => {
-                Refused::NotAdmitted(refused)
-            }
+            AdmissionError::Directory(error) => Refused::CouldNotTell(Untold::Upstream(way.connector.id.clone(), error)),
+            refused => Refused::NotAdmitted(refused),
         })?;
         // The connector that the token came through must be one of the tenant's too, where the identity is another's.
         let tenant = self.admission.tenants.enabled(identity.id().tenant_id()).filter(|tenant| way.connector.serves(tenant));

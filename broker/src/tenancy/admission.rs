@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, TenantId, UpstreamUser};
-use connectors::{Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
+use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, Tenant, TenantId, UpstreamUser};
+use connectors::{ConnectorError, Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
 use time::OffsetDateTime;
 
 use super::{IdRecords, IdTaken, Tenants};
@@ -55,9 +55,21 @@ impl std::fmt::Debug for Wired {
 }
 
 impl Wired {
+    /// The connector whose people its users are: its own, or the directory that it is joined to.
+    #[must_use]
+    pub fn speaks_of(&self) -> &ConnectorId {
+        self.join.as_ref().map_or(&self.id, |join| &join.directory)
+    }
+
+    /// Whether those who have signed in are its directory, because it has no other.
+    #[must_use]
+    pub fn remembers_people(&self) -> bool {
+        self.directory.is_none() && self.join.is_none()
+    }
+
     /// Whether it may speak for this tenant at all.
     #[must_use]
-    pub fn serves(&self, tenant: &claims_mapping::Tenant) -> bool {
+    pub fn serves(&self, tenant: &Tenant) -> bool {
         !self.disabled
             && self.policy.tenant_rule.admits(&tenant.id)
             && tenant.connectors.as_ref().is_none_or(|list| list.contains(&self.id))
@@ -77,9 +89,33 @@ pub enum AdmissionError {
     /// The connector is switched off or gone.
     #[error("the connector `{0}` is disabled or not configured")]
     NoConnector(ConnectorId),
+    /// A join has nothing to look for.
+    #[error(
+        "the claim `{0}`, by which the connector is joined to its directory, must be a text of 1 to 255 characters without control characters"
+    )]
+    JoinClaim(String),
+    /// A join finds no one, or more than one.
+    #[error("the directory `{directory}` has no one, or more than one, in that tenant whose `{attribute}` is the claim's value")]
+    JoinNoOne {
+        /// The directory.
+        directory: ConnectorId,
+        /// Its attribute.
+        attribute: String,
+    },
+    /// The directory that the connector is joined to could not tell.
+    #[error(transparent)]
+    Directory(#[from] ConnectorError),
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl AdmissionError {
+    /// Whether it is no "no": whoever asks must answer "unavailable".
+    #[must_use]
+    pub const fn could_not_tell(&self) -> bool {
+        matches!(self, Self::Directory(_) | Self::Store(_))
+    }
 }
 
 /// The way in.
@@ -111,7 +147,8 @@ impl Admission {
     }
 
     /// Maps and admits one person who has just proven who they are, and records their id. What the mapping gave is returned
-    /// beside the identity, so that a session can keep it and be judged anew later.
+    /// beside the identity, so that a session can keep it and be judged anew later. Where the connector is joined to a
+    /// directory, both are the directory's.
     ///
     /// # Errors
     /// Why there is no identity, or that it could not be told.
@@ -121,11 +158,29 @@ impl Admission {
         user: &UpstreamUser,
         now: OffsetDateTime,
     ) -> Result<(Identity, MappedUser), AdmissionError> {
-        let mapped = connector.mapping.evaluate(user)?;
-        let identity = self.readmit(connector, mapped.clone(), now).await?;
+        let (identity, mapped) = self.person_behind(connector, user, now).await?;
         let (tenant, id) = (identity.id().tenant_id().clone(), identity.id().opaque_id());
-        let kept = self.ids.keep(&tenant, connector.policy.ids, vec![identity], now).await?;
+        let policy = self.connector(identity.connector().as_str()).map_or(&connector.policy, |own| &own.policy);
+        let kept = self.ids.keep(&tenant, policy.ids, vec![identity], now).await?;
         let identity = kept.into_iter().next().ok_or(IdTaken(id))?;
+        Ok((identity, mapped))
+    }
+
+    /// The same, and nothing is recorded: who someone is whom the upstream speaks of again.
+    ///
+    /// # Errors
+    /// Why there is no identity, or that it could not be told.
+    pub async fn person_behind(
+        &self,
+        connector: &Wired,
+        user: &UpstreamUser,
+        now: OffsetDateTime,
+    ) -> Result<(Identity, MappedUser), AdmissionError> {
+        let mapped = connector.mapping.evaluate(user)?;
+        if let Some(join) = &connector.join {
+            return self.joined(connector, join, user, &mapped, now).await;
+        }
+        let identity = self.readmit(connector, mapped.clone(), now).await?;
         Ok((identity, mapped))
     }
 
@@ -134,11 +189,21 @@ impl Admission {
     /// # Errors
     /// Why there is no identity, or that it could not be told.
     pub async fn readmit(&self, connector: &Wired, mapped: MappedUser, now: OffsetDateTime) -> Result<Identity, AdmissionError> {
-        let tenant = self.tenants.of_user(&mapped, &connector.policy, now).await.map_err(|e| match e {
+        let tenant = self.tenant_of(connector, &mapped, now).await?;
+        Ok(Identity::admit(mapped, &tenant, &connector.policy)?)
+    }
+
+    /// The tenant that the connector's rule gives someone.
+    pub(super) async fn tenant_of(
+        &self,
+        connector: &Wired,
+        mapped: &MappedUser,
+        now: OffsetDateTime,
+    ) -> Result<Arc<Tenant>, AdmissionError> {
+        self.tenants.of_user(mapped, &connector.policy, now).await.map_err(|e| match e {
             Ok(rejection) => AdmissionError::Rejected(rejection),
             Err(store) => AdmissionError::Store(store),
-        })?;
-        Ok(Identity::admit(mapped, &tenant, &connector.policy)?)
+        })
     }
 
     /// Maps and admits what a directory found, within one tenant: whoever is of another is dropped, whatever the upstream's
@@ -153,9 +218,23 @@ impl Admission {
         tenant: &TenantId,
         now: OffsetDateTime,
     ) -> Result<Vec<Identity>, StoreError> {
-        let mut people = Vec::with_capacity(found.len());
-        for user in found {
-            let Ok(mapped) = connector.mapping.evaluate(&user) else { continue };
+        let mapped = found.iter().filter_map(|user| connector.mapping.evaluate(user).ok()).collect();
+        self.admit_known(connector, mapped, tenant, now).await
+    }
+
+    /// The same for people whose mapping was evaluated earlier.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn admit_known(
+        &self,
+        connector: &Wired,
+        known: Vec<MappedUser>,
+        tenant: &TenantId,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Identity>, StoreError> {
+        let mut people = Vec::with_capacity(known.len());
+        for mapped in known {
             match self.readmit(connector, mapped, now).await {
                 Ok(identity) if identity.id().tenant_id() == tenant => people.push(identity),
                 Ok(_) => tracing::warn!(

@@ -59,4 +59,11 @@ impl Caller {
     pub fn scope_of_session(tenant: &Arc<Tenant>) -> TenantScope {
         TenantScope::of_verified_caller(Arc::clone(tenant))
     }
+
+    /// The scope of the tenant that an operator's connector gave to someone whom its upstream has just proven: within it they
+    /// are looked up in the directory that the connector is joined to.
+    #[must_use]
+    pub fn scope_of_sign_in(tenant: &Arc<Tenant>) -> TenantScope {
+        TenantScope::of_verified_caller(Arc::clone(tenant))
+    }
 }

@@ -31,7 +31,7 @@ impl IdAttribute {
     }
 
     /// The id as text: a UUID in lower case with hyphens, anything else as it stands.
-    fn text(&self, value: &[u8]) -> Option<String> {
+    pub(super) fn text(&self, value: &[u8]) -> Option<String> {
         if self.is_guid() {
             return Uuid::from_slice_le(value).ok().map(|guid| guid.to_string());
         }

@@ -233,6 +233,17 @@ fn users(config: &LdapConfig, tenant_claim: Option<&str>, fixed_tenant: bool, fa
     })
 }
 
+/// An attribute by which someone who was proven elsewhere is found here.
+pub(super) fn join_attribute(name: &str) -> Result<Attribute, String> {
+    let attribute = Attribute::parse(name)?;
+    if NO_IDS.iter().chain(&NO_CLAIMS).any(|no| attribute.is(no)) {
+        return Err(format!(
+            "`{name}` changes, is given again, or can not be read: join by an attribute that never changes and is one person's only"
+        ));
+    }
+    Ok(attribute)
+}
+
 fn plain_dn(text: &str) -> Result<String, String> {
     DnTemplate::parse(text)?.of(None).ok_or_else(|| "`{tenant}` belongs into tenantBase".to_owned())
 }

@@ -51,7 +51,8 @@ pub struct OidcConfig {
     /// Networks that are not public, and in which the provider may be all the same: `10.0.0.0/8`, `127.0.0.1`.
     #[serde(default)]
     pub allowed_networks: Vec<String>,
-    /// Seconds for which a sign-in is believed where the provider gave no refresh token to ask again with; 43,200 (12 hours).
+    /// Seconds for which a sign-in is believed where the provider gave no refresh token to ask again with; 43,200 (12 hours). So long, at
+    /// most, someone stays in whom the provider has disabled since. Then their session ends, and every token that was issued in it.
     #[serde(default = "OidcConfig::default_believed")]
     pub believed_seconds: u64,
 }
