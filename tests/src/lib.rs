@@ -11,30 +11,41 @@
 )]
 
 pub mod answer;
+pub mod apache;
 pub mod authority;
 pub mod authorization;
 pub mod broker;
 pub mod browser;
 pub mod chrome;
+pub mod clocked_broker;
 pub mod configuration;
 pub mod directory_conformance;
 pub mod folder;
 pub mod form;
+pub mod glewlwyd;
 pub mod issuer;
 pub mod jwt;
 pub mod kube;
 pub mod logout_receiver;
+pub mod oidc_provider;
 pub mod ports;
 pub mod process;
+pub mod relying_party;
 pub mod service;
 pub mod slapd;
+pub mod tools;
 
 pub use answer::Answer;
 pub use authority::Authority;
 pub use authorization::Authorization;
 pub use broker::Broker;
 pub use browser::Browser;
+pub use clocked_broker::ClockedBroker;
 pub use configuration::Configuration;
+pub use glewlwyd::Glewlwyd;
 pub use issuer::Issuer;
 pub use logout_receiver::LogoutReceiver;
+pub use oidc_provider::OidcProvider;
+pub use relying_party::RelyingParty;
 pub use service::{Service, Tokens};
+pub use tools::Tools;

