@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
+    branding::Looks,
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
-    login::{Attempts, Guessing, PasswordSignIn, Sessions},
+    login::{Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, Sessions, UpstreamLogouts, Ways, listed_by_default},
+    logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
+    refusals::Refusals,
     review::{Review, Reviewer, Reviewers},
     seams::Seams,
     standing::Judge,
@@ -39,6 +42,9 @@ pub enum BuildError {
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    /// The HTTP client for logout notices could not be made.
+    #[error("logout notices can not be sent: {0}")]
+    Http(#[from] reqwest::Error),
 }
 
 /// Every use case.
@@ -48,6 +54,8 @@ pub struct App {
     pub issuer: String,
     /// The configuration.
     pub config: Config,
+    /// How the pages look.
+    pub looks: Looks,
     /// What a test replaces.
     pub seams: Seams,
     /// The signing keys.
@@ -58,8 +66,18 @@ pub struct App {
     pub attempts: Attempts,
     /// Signed-in sessions.
     pub sessions: Sessions,
+    /// Sign-outs that upstreams tell of.
+    pub upstream_logouts: UpstreamLogouts,
+    /// Tells clients of sign-outs.
+    pub deliveries: Arc<Deliveries>,
     /// Sign-in with name and password.
     pub password: PasswordSignIn,
+    /// Sign-in at upstreams' own pages.
+    pub redirect: RedirectSignIn,
+    /// Which ways to sign in there are, for whom.
+    pub ways: Ways,
+    /// What is kept of refused sign-ins.
+    pub refusals: Refusals,
     /// What a browser shows later, vouched for by us.
     pub vouching: Vouching,
     /// What the token endpoint can do.
@@ -81,17 +99,20 @@ pub struct App {
 /// # Errors
 /// When keys or secrets can not be read, or the store could not tell.
 pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
-    let Loaded { config, tenants, connectors, .. } = loaded;
+    let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
     let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
     let tenants = Arc::new(
         Tenants::open(tenants, config.create_tenants.then(|| config.reserved_labels.clone()), Arc::clone(&seams.store), now).await?,
     );
-    let wired = connectors.into_iter().map(|c| Arc::new(wire(c))).collect();
+    let wired = connectors.into_iter().map(|c| Arc::new(wire(c, &config))).collect();
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
-    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), seconds(config.lifetimes.session_seconds));
+    let outbox = Outbox::new(Arc::clone(store));
+    let ending = Ending::new(Arc::clone(store), outbox.clone());
+    let lifetime = seconds(config.lifetimes.session_seconds);
+    let sessions = Sessions::new(Arc::clone(store), Arc::clone(entropy), Arc::clone(&admission), lifetime, ending);
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
@@ -99,6 +120,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let reviewers = Reviewers::new(reviewers.collect::<Result<_, _>>()?, &issuer);
     let verifier = Verifier::new(Arc::clone(&keys), issuer.clone());
     let judge = Arc::new(Judge::new(verifier, Arc::clone(&admission), Arc::clone(&clients), Arc::clone(&seams.store)));
+    let deliveries = Arc::new(Deliveries::new(DeliveryParts {
+        outbox,
+        clients: Arc::clone(&clients),
+        keys: Arc::clone(&keys),
+        clock: Arc::clone(&seams.clock),
+        entropy: Arc::clone(entropy),
+        issuer: issuer.clone(),
+    })?);
     let grants = Grants::new(GrantParts {
         clients,
         keys: Arc::clone(&keys),
@@ -111,12 +140,20 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     });
     Ok(App {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        upstream_logouts: UpstreamLogouts::new(sessions.clone()),
         password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
+        redirect: RedirectSignIn::new(
+            Arc::clone(&admission),
+            Handshakes::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
+        ),
+        ways: Ways::new(Arc::clone(&admission), &config.tenants),
+        refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         people: People::new(Arc::clone(&admission), config.search.clone()),
         metrics: Metrics::default(),
         issuer,
+        deliveries,
         keys,
         admission,
         sessions,
@@ -124,13 +161,15 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         judge,
         reviewers,
         config,
+        looks,
         seams,
     })
 }
 
-fn wire(loaded: crate::config::LoadedConnector) -> Wired {
+fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
     let crate::config::LoadedConnector { config, policy, mapping, connector } = loaded;
     let within = StdDuration::from_secs(config.deadline_seconds);
+    let listed = listed_by_default(&policy.tenant_rule, &whole.tenants, whole.create_tenants);
     let password = connector.password.map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within)) as Arc<dyn PasswordLogin>);
     let directory = connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within)) as Arc<dyn Directory>);
     Wired {
@@ -145,6 +184,6 @@ fn wire(loaded: crate::config::LoadedConnector) -> Wired {
         token: connector.token.map(|port| Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within)) as Arc<dyn TokenAuthentication>),
         logout: connector.logout.map(|port| Arc::new(Deadline::<dyn LogoutNotices>::new(port, within)) as Arc<dyn LogoutNotices>),
         join: config.directory.zip(config.join).map(|(directory, join)| Join { directory, claim: join.claim, attribute: join.attribute }),
-        listed: config.listed.unwrap_or(true),
+        listed: config.listed.unwrap_or(listed),
     }
 }

@@ -6,6 +6,7 @@
 //! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
 
 mod authentication;
+mod branding;
 mod check;
 mod clients;
 mod environment;
@@ -377,10 +378,10 @@ pub struct ClientConfig {
     /// The signature of its tokens.
     #[serde(default)]
     pub signing_algorithm: SigningAlgorithm,
-    /// Exact addresses to return to after a sign-out.
+    /// Exact addresses to return to after a sign-out (OpenID Connect RP-Initiated Logout 1.0); no port may differ.
     #[serde(default)]
     pub post_logout_redirect_uris: Vec<String>,
-    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0).
+    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0); https, or http on loopback. Retried for some 75 minutes.
     #[serde(default)]
     pub backchannel_logout_uri: Option<Url>,
     /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.

@@ -4,14 +4,19 @@ pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod assets;
 pub(crate) mod authorize;
+pub(crate) mod brand;
 pub(crate) mod browser;
+pub(crate) mod callback;
 pub(crate) mod caller;
 pub(crate) mod cors;
 pub(crate) mod demo;
+pub(crate) mod entering;
 pub(crate) mod failure;
+pub(crate) mod hosts;
 pub(crate) mod instead;
 pub(crate) mod layers;
 pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
@@ -20,6 +25,7 @@ mod patience;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;
+pub(crate) mod upstream_logout;
 pub(crate) mod userinfo;
 pub(crate) mod users;
 pub(crate) mod way;
@@ -39,11 +45,15 @@ pub const MOST_BODY_BYTES: usize = 256 * 1024;
 /// The doors for applications, browsers and reviewers.
 pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let browsers = Router::new()
+        .route("/", get(account::home))
         .route("/oauth2/authorize", get(authorize::authorize).post(authorize::authorize_by_form))
-        .route("/login", get(login::choose))
-        .route("/login/{connector}", get(login::form).post(password::submit))
+        .route("/oauth2/logout", get(logout::logout).post(logout::logout_by_form))
+        .route("/login", get(login::choose).post(login::find))
+        .route("/login/{connector}", get(login::begin).post(password::submit))
+        .route("/login/{connector}/callback", get(callback::callback))
         .route("/account", get(account::show).post(account::sign_out))
         .layer(layers::browser_sessions(app));
+    let browsers = hosts::sent_on(browsers, app);
     let scripts = Router::new()
         .route("/.well-known/openid-configuration", get(metadata::openid))
         .route("/.well-known/oauth-authorization-server", get(metadata::openid))
@@ -58,9 +68,10 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
         .layer(cors::of_clients(app));
     let others = Router::new()
-        .route("/", get(account::home))
+        .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
-        .route(assets::ROUTE, get(assets::serve));
+        .route(assets::ROUTE, get(assets::serve))
+        .route("/brand/{hash}", get(brand::serve));
     let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
     let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
     layers::around(routes, app).with_state(Arc::clone(app))
@@ -78,6 +89,7 @@ pub fn admin(app: &Arc<App>) -> Router {
         .route("/healthz", get(admin::healthz))
         .route("/readyz", get(admin::readyz))
         .route("/metrics", get(admin::metrics))
+        .route("/refusals/{reference}", get(admin::refusal))
         .fallback(layers::nothing_here);
     routes.with_state(Arc::clone(app))
 }

@@ -1,6 +1,7 @@
 //! Denizen, a multi-tenant identity broker.
 
 mod app;
+pub mod branding;
 pub mod cli;
 pub mod config;
 pub mod deadline;
@@ -9,7 +10,9 @@ pub mod grants;
 pub mod http;
 pub mod log;
 pub mod login;
+pub mod logout_notices;
 pub mod metrics;
+pub mod refusals;
 pub mod review;
 pub mod seams;
 pub mod secret_text;

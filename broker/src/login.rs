@@ -1,23 +1,49 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions and the slowing of guesses. What an application then gets, grants decides.
+//! It owns attempts, sessions and how they end, the slowing of guesses, what a browser is bound to while it is at an upstream's
+//! own pages, and which ways to sign in there are for whom. What an application then gets, grants decides.
 
 mod attempt;
 mod browser;
+mod ending;
 mod guessing;
+mod handshake;
 mod password;
+mod redirect;
 mod session;
+mod upstream_logout;
+mod way;
 
-use claims_mapping::{ConnectorId, Identity, MappedUser, Subject};
+use claims_mapping::{ConnectorId, Identity, MappedUser, Subject, UpstreamUser};
 use connectors::UpstreamSession;
 use time::OffsetDateTime;
 
-pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest};
+pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest, Wanted};
 pub use browser::BrowserStore;
+pub use ending::Ending;
+pub(crate) use ending::client_record;
+pub(crate) use guessing::Buckets;
 pub use guessing::{Guesser, Guessing, canonical};
+pub use handshake::{Handshakes, Sent};
 pub use password::{PasswordSignIn, SignInError, Typed};
+pub use redirect::{RedirectError, RedirectSignIn};
 pub use session::{Session, SessionError, Sessions, SignedIn};
+pub use upstream_logout::{UpstreamLogoutError, UpstreamLogouts};
+pub use way::{Known, Limits, Offer, Ways, listed_by_default};
+
+/// Someone who was proven and admitted.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Who.
+    pub identity: Identity,
+    /// What the mapping gave, to be judged anew at each use.
+    pub mapped: MappedUser,
+    /// What the upstream said.
+    pub user: UpstreamUser,
+    /// What goes on at the upstream, where they proved it at its own pages.
+    pub upstream: Option<AtUpstream>,
+}
 
 /// Someone who was proven and admitted, about to go in.
 #[derive(Debug)]
@@ -56,7 +82,16 @@ pub async fn enter(
     now: OffsetDateTime,
 ) -> Result<SignedIn, AttemptError> {
     attempts.consume(attempt, now).await?;
-    Ok(sessions.begin(entering, before, now).await?)
+    let upstream = entering.upstream.clone();
+    let signed_in = sessions.begin(entering, before, now).await?;
+    if let Some(upstream) = upstream
+        && let Err(error) = upstream_logout::remember(sessions, &upstream, &signed_in, now).await
+    {
+        // A session that the upstream could not end does not stay.
+        drop(sessions.end(&signed_in, now).await);
+        return Err(error.into());
+    }
+    Ok(signed_in)
 }
 
 /// Where a session stands in the store.

@@ -11,7 +11,7 @@ use crate::{
     grants::Clients,
     store::{Key, Kind, Mark, Store, StoreError},
     tenancy::Admission,
-    tokens::{AccessClaims, Forged, UnverifiedToken, Verifier},
+    tokens::{AccessClaims, Forged, IdClaims, UnverifiedToken, Verifier},
 };
 
 /// A token in force.
@@ -82,10 +82,10 @@ impl Judge {
         self.verifier.verify(token)
     }
 
-    /// Whose ID token this is, in force or not; `None` where it is none of ours.
+    /// What a genuine ID token of ours says, in force or not; `None` where it is none of ours.
     #[must_use]
-    pub fn subject_of_id_token(&self, token: UnverifiedToken<'_>) -> Option<Uuid> {
-        self.verifier.id_token_subject(token)
+    pub fn id_token(&self, token: UnverifiedToken<'_>) -> Option<IdClaims> {
+        self.verifier.id_token(token)
     }
 
     /// Whether a token is genuine and in force at this time.

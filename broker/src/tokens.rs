@@ -9,7 +9,7 @@ mod ring;
 mod signing;
 mod verifying;
 
-pub use claims::{AccessClaims, Audience, IdClaims, Profile};
+pub use claims::{AccessClaims, Audience, IdClaims, LogoutClaims, LogoutEvents, Profile};
 pub use keys::KeyError;
 pub use ring::KeyRing;
 pub use signing::{MintError, TokenType};

@@ -3,7 +3,10 @@
 mod compile;
 mod evaluate;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -210,6 +213,29 @@ impl Mapping {
             Some(Rule { source: Source::Claim { name, .. }, .. }) => Some(name),
             _ => None,
         }
+    }
+
+    /// The top-level claims that the rules name, so that a connector knows whether it has to ask for more; `None` where an
+    /// expression uses `claims` as a whole, or by a name that only its evaluation knows: then any may matter.
+    #[must_use]
+    pub fn claim_names(&self) -> Option<BTreeSet<&str>> {
+        let rules = [&self.groups, &self.uid, &self.tenant, &self.roles, &self.display_name, &self.email, &self.email_verified];
+        let plain = std::iter::once(&self.username).chain(rules.into_iter().flatten()).filter_map(|rule| match &rule.source {
+            Source::Claim { name, .. } => Some(name.as_str()),
+            Source::Expression(_) => None,
+        });
+        // Kubernetes' rule: an address that is the username is held against whether it was verified.
+        let verified = matches!(&self.username.source, Source::Claim { name, .. } if name == "email").then_some("email_verified");
+        let required = self.claim_rules.iter().filter_map(|rule| match rule {
+            ClaimRule::Required { claim, .. } => Some(claim.as_str()),
+            ClaimRule::Expression(_) => None,
+        });
+        let in_expressions = match &self.names {
+            Some(names) if names.whole => return None,
+            Some(names) => Some(names.fields.iter().map(String::as_str)),
+            None => None,
+        };
+        Some(plain.chain(verified).chain(required).chain(in_expressions.into_iter().flatten()).collect())
     }
 
     /// Whether there is a tenant rule at all.

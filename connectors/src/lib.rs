@@ -176,7 +176,7 @@ pub trait RedirectLogin: Send + Sync {
     /// gone, consent withdrawn).
     ///
     /// # Errors
-    /// When the upstream could not tell.
+    /// When the upstream could not tell, and has spent nothing.
     async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError>;
 
     /// How long what was said at the sign-in is believed where the upstream gave nothing to ask again with, in seconds.
@@ -192,6 +192,8 @@ pub struct Handshake {
     pub nonce: String,
     /// Proves at the token endpoint that the request was ours (RFC 7636).
     pub code_verifier: String,
+    /// When it was made, in seconds since 1970.
+    pub begun_at: i64,
 }
 
 impl fmt::Debug for Handshake {
@@ -251,8 +253,9 @@ pub struct UpstreamSession {
 /// What the upstream said when it was asked again.
 #[derive(Debug, Clone)]
 pub struct Renewed {
-    /// What it says of the person now; `None` where it says only that they still are.
-    pub user: Option<UpstreamUser>,
+    /// What it says of the person now; `None` where it says only that they still are. Where that could not be told, the
+    /// refresh token below counts all the same: the one that was shown may be spent.
+    pub user: Result<Option<UpstreamUser>, ConnectorError>,
     /// What it can be asked with the next time, where that has changed.
     pub refresh_token: Option<Secret>,
 }

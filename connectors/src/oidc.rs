@@ -2,38 +2,49 @@
 //!
 //! This file puts the ports together. Below it: `config` (how the configuration looks), `plan` (the same, checked), `client_key`; `http` and
 //! `network` (the one way to a provider), `kept` (documents that are fetched and kept), `discovery` (the provider: its document and its
-//! keys), `keys`, `issuer`; `jws` (signatures), `token` and `logout` (two ports).
+//! keys), `keys`, `issuer`; `jws` (signatures), `token` and `logout` (two ports). The third port is `login`: `client` (what is asked of the
+//! provider, with `assertion`), `id_token` (what must hold of its answer), `userinfo`, `renewal`.
 
+mod assertion;
+mod client;
 mod client_key;
 mod config;
 mod discovery;
 mod http;
+mod id_token;
 mod issuer;
 mod jws;
 mod kept;
 mod keys;
+mod login;
 mod logout;
 mod network;
 mod plan;
+mod renewal;
 #[cfg(test)]
 mod stand_in;
 mod token;
+mod userinfo;
 
 use std::sync::Arc;
 
-use claims_mapping::{ClaimMappings, ClaimOrExpression, MappingConfig, PrefixedClaimOrExpression};
+use claims_mapping::{ClaimMappings, ClaimOrExpression, ConnectorId, MappingConfig, PrefixedClaimOrExpression};
+use url::Url;
 
+use self::{
+    client::Client,
+    discovery::{Provider, Source},
+    login::SignIn,
+    logout::Notices,
+    plan::Plan,
+    token::UpstreamTokens,
+    userinfo::Need,
+};
 pub use self::{
     config::{AudienceMatchPolicy, ClientAuthentication, IssuerConfig, OidcConfig, UserInfo},
     jws::Refusal,
     keys::{Algorithm, KeySet},
     token::{TokenVerifier, VerifiedClaims},
-};
-use self::{
-    discovery::{Provider, Source},
-    logout::Notices,
-    plan::Plan,
-    token::UpstreamTokens,
 };
 use crate::{Connector, LogoutNotices, RedirectLogin, TokenAuthentication, config::Context};
 
@@ -57,6 +68,13 @@ pub fn default_mapping() -> MappingConfig {
     }
 }
 
+/// Where browsers come back: one address for each connector, so that one provider's answer is never taken for another's (RFC 9700, 4.4.2).
+fn redirect_uri(issuer: &Url, id: &ConnectorId) -> Url {
+    let mut url = issuer.clone();
+    url.set_path(&format!("{}/login/{id}/callback", issuer.path().trim_end_matches('/')));
+    url
+}
+
 pub(crate) fn build(config: &OidcConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
     let plan = Plan::new(config)?;
     let verifier = TokenVerifier::of(&plan);
@@ -65,10 +83,15 @@ pub(crate) fn build(config: &OidcConfig, context: Context<'_>) -> Result<Connect
     let token = accept_tokens.then(|| {
         Arc::new(UpstreamTokens { id: context.id.clone(), provider: Arc::clone(&provider), verifier }) as Arc<dyn TokenAuthentication>
     });
-    let logout = client
-        .as_ref()
-        .map(|client| Arc::new(Notices { provider: Arc::clone(&provider), client_id: client.id.clone() }) as Arc<dyn LogoutNotices>);
-    // The sign-in: `mod login`, a `login::Login` of the provider, the client, the mapping, and `context.issuer`.
-    let redirect: Option<Arc<dyn RedirectLogin>> = None;
+    let logout = client.as_ref().map(|client| {
+        Arc::new(Notices { id: context.id.clone(), provider: Arc::clone(&provider), client_id: client.id.clone() })
+            as Arc<dyn LogoutNotices>
+    });
+    let redirect = client.zip(context.issuer).map(|(client, issuer)| {
+        let need = Need::new(client.user_info, context.mapping.claim_names());
+        let believed_seconds = client.believed_seconds;
+        let client = Client::new(client, redirect_uri(issuer, context.id));
+        Arc::new(SignIn { id: context.id.clone(), provider, client, need, believed_seconds }) as Arc<dyn RedirectLogin>
+    });
     Ok(Connector { id: context.id.clone(), password: None, directory: None, redirect, token, logout, watches: Vec::new() })
 }

@@ -214,6 +214,7 @@ async fn t05_t51_another_issuer_and_another_type_are_refused_though_the_key_is_o
     let sign = |claims: &Value, typ| house.app.keys.sign(typ, claims, None, SigningAlgorithm::Es256, BEGIN).unwrap();
     assert!(house.is_good(&sign(&claims, TokenType::Access)).await);
     assert!(!house.is_good(&sign(&claims, TokenType::Id)).await);
+    assert!(!house.is_good(&sign(&claims, TokenType::Logout)).await);
     let mut other = claims.clone();
     other["iss"] = json!("https://evil.example");
     assert!(!house.is_good(&sign(&other, TokenType::Access)).await);

@@ -30,17 +30,17 @@ async fn discovery_advertises_what_works_and_nothing_else() {
         let answer = service.send(service.http().get(address)).await;
         assert_ne!(answer.status, 404, "{name} is not there");
     }
-    for absent in [
-        "registration_endpoint",
-        "introspection_endpoint",
-        "device_authorization_endpoint",
-        "pushed_authorization_request_endpoint",
-        "end_session_endpoint",
-    ] {
+    for absent in
+        ["registration_endpoint", "introspection_endpoint", "device_authorization_endpoint", "pushed_authorization_request_endpoint"]
+    {
         assert!(document.get(absent).is_none(), "{absent} is advertised");
     }
     assert_eq!(document["code_challenge_methods_supported"], json!(["S256"]));
     assert_eq!(document["authorization_response_iss_parameter_supported"], true);
+    assert_eq!(
+        (&document["backchannel_logout_supported"], &document["backchannel_logout_session_supported"]),
+        (&json!(true), &json!(true))
+    );
     let keys = service.get("/oauth2/jwks").await.expect(200).json();
     for key in keys["keys"].as_array().unwrap() {
         assert!(key.get("d").is_none() && key.get("p").is_none(), "a private key is public");

@@ -19,8 +19,8 @@ const DAY: u64 = 86_400;
 pub(super) fn check(parts: &Parts, places: &mut Places) {
     issuer(parts, places);
     listen(parts, places);
-    let Parts { lifetimes, keys, guessing, search, .. } = parts;
-    let bounds: [(&str, u64, RangeInclusive<u64>); 16] = [
+    let Parts { lifetimes, keys, guessing, search, refusals, .. } = parts;
+    let bounds: [(&str, u64, RangeInclusive<u64>); 17] = [
         ("lifetimes.attemptSeconds", lifetimes.attempt_seconds, 60..=DAY),
         ("lifetimes.codeSeconds", lifetimes.code_seconds, 1..=600),
         ("lifetimes.accessTokenSeconds", lifetimes.access_token_seconds, 1..=DAY),
@@ -35,6 +35,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
         ("guessing.addressSeconds", guessing.address_seconds, 1..=DAY),
         ("guessing.spreadBurst", guessing.spread_burst.into(), 1..=1_000_000),
         ("guessing.spreadSeconds", guessing.spread_seconds, 1..=DAY),
+        ("refusals.keptSeconds", refusals.kept_seconds, 60..=31 * DAY),
         ("search.pageSizeMost", search.page_size_most as u64, 1..=1_000),
         ("search.resultsMost", search.results_most as u64, 1..=100_000),
     ];

@@ -134,6 +134,14 @@ fn one_client(parts: &Parts, known: &Known<'_>, path: &str, client: &ClientConfi
             places.fault(format!("{path}.redirectUris[{index}]"), message);
         }
     }
+    for (index, uri) in client.post_logout_redirect_uris.iter().enumerate() {
+        if let Some(message) = redirect_uri(uri) {
+            places.fault(format!("{path}.postLogoutRedirectUris[{index}]"), message);
+        }
+    }
+    if let Some(message) = client.backchannel_logout_uri.as_ref().and_then(backchannel_logout_uri) {
+        places.fault(join(path, "backchannelLogoutUri"), message);
+    }
     for scope in client.scopes.iter().filter(|scope| !is_scope(scope)) {
         places.fault(element(&parts.root, &join(path, "scopes"), scope), "a scope is visible ASCII without blanks, `\"` and `\\`");
     }
@@ -203,6 +211,18 @@ fn redirect_uri(uri: &str) -> Option<&'static str> {
         "http" => Some("plain http is for loopback addresses; use https"),
         scheme if scheme.contains('.') => None,
         _ => Some("the scheme must be https, http on loopback, or a private one with a dot in it, as `com.example.app` (RFC 8252, 7.1)"),
+    }
+}
+
+/// Why logout tokens can not be sent there (OpenID Connect Back-Channel Logout 1.0, 2.2).
+fn backchannel_logout_uri(url: &Url) -> Option<&'static str> {
+    match url.scheme() {
+        _ if url.fragment().is_some() => Some("it must not have a fragment"),
+        _ if !url.username().is_empty() || url.password().is_some() => Some("it must not have a user or password"),
+        "https" => None,
+        "http" if is_loopback(url) => None,
+        "http" => Some("plain http is for loopback addresses; use https"),
+        _ => Some("the scheme must be https, or http on loopback"),
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<Tenant> {
         paths.push(path.clone());
     }
     names(parts, &tenants, &paths, places);
+    ways_in(parts, places);
     if let Some(system) = &parts.system_tenant {
         system_connectors(parts, &system.connectors, places);
         tenants.push(Tenant {
@@ -117,6 +118,38 @@ fn external_ids(tenants: &[Tenant], paths: &[String], places: &mut Places) {
             }
         }
     }
+}
+
+/// The domains and hosts that lead to tenants: each to one.
+fn ways_in(parts: &Parts, places: &mut Places) {
+    let issuer = parts.issuer.as_ref().and_then(url::Url::host_str);
+    let (mut domains, mut hosts) = (HashMap::new(), HashMap::new());
+    for (path, config) in &parts.tenants {
+        let lists = [("emailDomains", &config.email_domains, &mut domains), ("hosts", &config.hosts, &mut hosts)];
+        for (key, names, taken) in lists {
+            for name in names {
+                let here = element(&parts.root, &join(path, key), name);
+                if !is_host_name(name) {
+                    places.fault(here, "it must be a host name in lower case, without port or final dot; an international one as `xn--…`");
+                } else if key == "emailDomains" && !name.contains('.') {
+                    places.fault(here, "a domain without a dot would be taken for a tenant's label");
+                } else if key == "hosts" && Some(name.as_str()) == issuer {
+                    places.fault(here, "it is the issuer's own host, where all tenants are");
+                } else if let Some(other) = taken.insert(name.as_str(), path) {
+                    places.fault(here, format!("the tenant {} has it already", places.line_of(other)));
+                }
+            }
+        }
+    }
+}
+
+/// A host name (RFC 1123, 2.1), in lower case.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let ends = !label.starts_with('-') && !label.ends_with('-');
+        (1..=63).contains(&label.len()) && ends && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn system_connectors(parts: &Parts, connectors: &BTreeSet<ConnectorId>, places: &mut Places) {

@@ -60,6 +60,33 @@ fn texts_that_are_no_yaml() {
 }
 
 #[test]
+fn domains_hosts_and_refusals() {
+    let host = "it must be a host name in lower case, without port or final dot; an international one as `xn--…`";
+    check(&[
+        (
+            "tenants:\n- {id: acme, emailDomains: [acme.example, Acme.example, jane@acme.example]}\n- {id: globex, emailDomains: [acme.example, globex]}\n",
+            &[
+                &format!("3:43: tenants[0].emailDomains[1]: {host}"),
+                &format!("3:57: tenants[0].emailDomains[2]: {host}"),
+                "4:31: tenants[1].emailDomains[0]: the tenant at line 3 has it already",
+                "4:45: tenants[1].emailDomains[1]: a domain without a dot would be taken for a tenant's label",
+            ],
+        ),
+        (
+            "tenants:\n- {id: acme, hosts: [id.example, acme.id.example, 'acme.id.example:8443']}\n- {id: globex, hosts: [acme.id.example]}\n",
+            &[
+                "3:22: tenants[0].hosts[0]: it is the issuer's own host, where all tenants are",
+                &format!("3:51: tenants[0].hosts[2]: {host}"),
+                "4:24: tenants[1].hosts[0]: the tenant at line 3 has it already",
+            ],
+        ),
+        ("refusals: {keptSeconds: 59}\n", &["2:25: refusals.keptSeconds: it must be 60 to 2678400"]),
+        ("refusals: {keptSeconds: 2678401}\n", &["2:25: refusals.keptSeconds: it must be 60 to 2678400"]),
+    ]);
+    load("issuer: https://id.example\ntenants: [{id: acme, emailDomains: [xn--bcher-kva.example], hosts: [acme.id.example]}]\n").unwrap();
+}
+
+#[test]
 fn keys_and_kinds() {
     check(&[
         ("isuer: x\n", &["2:1: isuer: unknown key; is it `issuer`?"]),
@@ -490,6 +517,34 @@ fn clients() {
         row("clients:\n  - {id: a b, redirectUris: ['https://a.example']}\n".to_owned()),
         ["3:10: clients[0].id: it must be 1 to 255 visible ASCII characters without blanks",]
     );
+}
+
+#[test]
+fn addresses_of_a_sign_out() {
+    let client = |rest: &str| format!("clients:\n  - {{id: app, redirectUris: ['https://a.example/'], {rest}}}\n");
+    for good in [
+        "postLogoutRedirectUris: ['https://a.example/bye?x=1', 'http://127.0.0.1/bye', 'com.example.app:/bye']",
+        "backchannelLogoutUri: 'https://a.example/logout?x=1'",
+        "backchannelLogoutUri: 'http://127.0.0.1:7/logout'",
+        "backchannelLogoutUri: 'http://localhost/logout'",
+    ] {
+        assert!(load(&format!("issuer: https://id.example\n{}", client(good))).is_ok(), "{good}");
+    }
+    for (bad, why) in
+        [("https://a.example/#x", "it must not have a fragment"), ("http://a.example", "plain http is for loopback addresses; use https")]
+    {
+        let found = faults(&client(&format!("postLogoutRedirectUris: ['https://a.example/', '{bad}']")));
+        assert_eq!(found, [format!("3:100: clients[0].postLogoutRedirectUris[1]: {why}")], "{bad}");
+    }
+    for (bad, why) in [
+        ("http://a.example/logout", "plain http is for loopback addresses; use https"),
+        ("https://a.example/logout#x", "it must not have a fragment"),
+        ("https://a:b@a.example/logout", "it must not have a user or password"),
+        ("com.example.app:/logout", "the scheme must be https, or http on loopback"),
+    ] {
+        let found = faults(&client(&format!("backchannelLogoutUri: '{bad}'")));
+        assert_eq!(found, [format!("3:75: clients[0].backchannelLogoutUri: {why}")], "{bad}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use url::{Host, Url};
 use super::GrantError;
 use crate::{
     config::{ClientConfig, GrantType, SigningAlgorithm},
+    login::Limits,
     secret_text::fingerprint,
 };
 
@@ -46,6 +47,9 @@ pub struct Client {
     /// The fingerprint of its secret; `None` for a public client.
     secret: Option<String>,
     redirect_uris: Vec<String>,
+    post_logout_redirect_uris: Vec<String>,
+    /// Where it is told of sign-outs.
+    pub backchannel_logout_uri: Option<Url>,
     grant_types: BTreeSet<GrantType>,
     /// The scopes that it may ask for.
     pub scopes: BTreeSet<String>,
@@ -80,6 +84,8 @@ impl Client {
             display_name: config.display_name.clone().unwrap_or_else(|| config.id.clone()),
             secret: secret.map(|secret| fingerprint(secret.expose())),
             redirect_uris: config.redirect_uris.clone(),
+            post_logout_redirect_uris: config.post_logout_redirect_uris.clone(),
+            backchannel_logout_uri: config.backchannel_logout_uri.clone(),
             grant_types: config.grant_types.clone(),
             scopes: config.scopes.clone(),
             audiences,
@@ -115,11 +121,24 @@ impl Client {
         self.connectors.as_ref().is_none_or(|list| list.contains(connector))
     }
 
+    /// How far it limits who signs in to it, and how.
+    #[must_use]
+    pub const fn limits(&self) -> Limits<'_> {
+        Limits { tenants: self.tenants.as_ref(), connectors: self.connectors.as_ref() }
+    }
+
     /// Whether an answer may go there: byte for byte a registered address (RFC 9700, 2.1); of a loopback address the port may
     /// differ, and nothing else (RFC 8252, 7.3).
     #[must_use]
     pub fn redirects_to(&self, uri: &str) -> bool {
         self.redirect_uris.iter().any(|registered| registered == uri || differ_in_loopback_port(registered, uri))
+    }
+
+    /// Whether a browser may go there after a sign-out: byte for byte a registered address (RP-Initiated Logout 1.0, 3.1). No port
+    /// may differ: an application that listens on whichever port is free has no need to be returned to.
+    #[must_use]
+    pub fn returns_after_sign_out_to(&self, uri: &str) -> bool {
+        self.post_logout_redirect_uris.iter().any(|registered| registered == uri)
     }
 
     /// The scopes of a request: what was asked for, where the client may have it all.

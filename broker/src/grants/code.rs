@@ -1,6 +1,7 @@
 //! The authorization code (RFC 6749, 4.1, with PKCE S256 always, RFC 7636).
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
+use claims_mapping::Identity;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     config::GrantType,
-    login::{AuthorizeRequest, Session, SignedIn},
+    login::{AuthorizeRequest, Session, SignedIn, client_record},
     secret_text::random_uuid,
     store::{Batch, Expect, Key, Kind, Outcome, StoreError},
 };
@@ -114,7 +115,8 @@ impl Grants {
         let family_id = family_of(root);
         let (refresh_token, current) = self.first_refresh_token(client, &handle, root);
         let refresh_until = self.refresh_until(now);
-        let mut family = Family { client_id, sid: signed_in.sid, scopes, audiences, nonce, auth_time, current, refresh_until };
+        let copied_from = (signed_in.sid != sid).then_some(sid);
+        let mut family = Family { client_id, sid: signed_in.sid, copied_from, scopes, audiences, nonce, auth_time, current, refresh_until };
         family.keep_what_is_still_granted(client)?;
         let chosen = narrowing::audiences(&family.audiences, &request.resources)?;
         let until = now + self.family_lifetime();
@@ -123,6 +125,9 @@ impl Grants {
             .expect(key(&handle), Expect::Version(entry.version))
             .put(key(&handle), tombstone(Some(family_id)), Some(until))
             .put(super::family::key(&handle.tenant, family_id), serde_json::to_vec(&family).unwrap_or_default(), Some(until));
+        if let Some((key, value, until)) = told_of_sign_out(client, &family, &identity, session.expires_at) {
+            batch = batch.put(key, value, until);
+        }
         // Signed before the commit: what is answered as issued is never lost to a failure in between.
         let granted = self.issue(client, &identity, (family_id, &family), (&family.scopes, &chosen), refresh_token, now)?;
         match self.store.commit(batch, now).await? {
@@ -155,6 +160,18 @@ impl Grants {
         }
         Ok(NOT_GOOD)
     }
+}
+
+/// The record by which a client that was given an ID token is told when the session ends; none where it does not ask for it.
+pub(super) fn told_of_sign_out(
+    client: &Client,
+    family: &Family,
+    identity: &Identity,
+    expires_at: i64,
+) -> Option<(Key, Vec<u8>, Option<OffsetDateTime>)> {
+    let wants = client.backchannel_logout_uri.is_some() && family.scopes.iter().any(|scope| scope == "openid");
+    let session = SignedIn { tenant: identity.id().tenant_id().clone(), sid: family.shown_sid() };
+    wants.then(|| client_record(&session, &client.id, identity.id().opaque_id(), expires_at))
 }
 
 fn tombstone(family: Option<Uuid>) -> Vec<u8> {

@@ -13,6 +13,9 @@ use crate::store::{Batch, Expect, Key, Kind, Outcome, StoreError};
 pub(super) struct Family {
     pub(super) client_id: String,
     pub(super) sid: Uuid,
+    /// The browser's session, where `sid` is a copy of it that outlives it (`offline_access`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) copied_from: Option<Uuid>,
     pub(super) scopes: Vec<String>,
     pub(super) audiences: Vec<String>,
     pub(super) nonce: Option<String>,
@@ -24,6 +27,11 @@ pub(super) struct Family {
 }
 
 impl Family {
+    /// The session that ID tokens name: the browser's, which is the one that a sign-out ends.
+    pub(super) fn shown_sid(&self) -> Uuid {
+        self.copied_from.unwrap_or(self.sid)
+    }
+
     /// What a client may no longer have, it is no longer given.
     pub(super) fn keep_what_is_still_granted(&mut self, client: &Client) -> Result<(), GrantError> {
         let had_scopes = !self.scopes.is_empty();

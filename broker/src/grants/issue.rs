@@ -58,7 +58,7 @@ impl Grants {
                 auth_time: family.auth_time,
                 nonce: family.nonce.clone(),
                 at_hash: Some(half_hash(&access_token)),
-                sid: family.sid,
+                sid: family.shown_sid(),
                 profile: Profile::of(identity, |scope| has(scope) && (scope != "groups" || groups_fit)),
             };
             let alias = client.tenant_claim.as_deref().map(|name| (name, identity.id().tenant_id().as_str()));
@@ -80,7 +80,7 @@ impl Grants {
         let (family_id, sid) = (random_uuid(&*self.entropy), random_uuid(&*self.entropy));
         let scopes = ["profile", "groups", "users.read"].map(str::to_owned).to_vec();
         let (client_id, audiences, current) = (client.id.clone(), client.audiences.clone(), None);
-        let family = Family { client_id, sid, scopes, audiences, nonce: None, auth_time: 0, current, refresh_until: 0 };
+        let family = Family { client_id, sid, copied_from: None, scopes, audiences, nonce: None, auth_time: 0, current, refresh_until: 0 };
         move |now| self.issue(client, identity, (family_id, &family), (&family.scopes, &family.audiences), None, now)
     }
 

@@ -4,7 +4,9 @@ use claims_mapping::Identity;
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
-use super::{Authentication, Client, Family, GrantError, Granted, Grants, family::key, handle::RefreshHandle, narrowing};
+use super::{
+    Authentication, Client, Family, GrantError, Granted, Grants, code::told_of_sign_out, family::key, handle::RefreshHandle, narrowing,
+};
 use crate::{
     config::GrantType,
     login::{Session, SignedIn},
@@ -56,11 +58,17 @@ impl Grants {
         let family_key = key(&handle.tenant, handle.family);
         for _ in 0..3 {
             let (session, identity) = self.renewed(&signed_in, client, now).await?;
-            let batch = self.sessions.write(&signed_in, &session).expect(family_key.clone(), Expect::Version(entry.version)).put(
+            let mut batch = self.sessions.write(&signed_in, &session).expect(family_key.clone(), Expect::Version(entry.version)).put(
                 family_key.clone(),
                 serde_json::to_vec(&family).unwrap_or_default(),
                 Some(now + self.family_lifetime()),
             );
+            // A session that was prolonged meanwhile tells this client of its end too.
+            if !session.offline
+                && let Some((key, value, until)) = told_of_sign_out(client, &family, &identity, session.expires_at)
+            {
+                batch = batch.put(key, value, until);
+            }
             let to = (handle.family, &family);
             let granted = self.issue(client, &identity, to, (&scopes, &audiences), Some(refresh_token.clone()), now)?;
             if self.store.commit(batch, now).await? == Outcome::Committed {

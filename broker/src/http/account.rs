@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, http::StatusCode, response::Response};
 use subtle::ConstantTimeEq as _;
 use tower_sessions::Session;
+use url::form_urlencoded;
 
 use super::{
     authorize::see_other,
@@ -12,7 +13,7 @@ use super::{
     failure::Failure,
     instead::{Instead, shown},
     pages::{Account, POLICY, SignedOut, render},
-    parameters::{Form, Parameters},
+    parameters::{Form, Parameters, Query},
 };
 use crate::{App, login::SessionError};
 
@@ -21,17 +22,23 @@ pub(crate) async fn home() -> Response {
     see_other("/account")
 }
 
-/// `GET /account`.
-pub(crate) async fn show(State(app): State<Arc<App>>, session: Session) -> Response {
-    shown(account(&app, &session).await)
+/// `GET /account`; with `tenant`, that of the person in this tenant.
+pub(crate) async fn show(State(app): State<Arc<App>>, session: Session, Query(parameters): Query) -> Response {
+    shown(account(&app, &session, &parameters).await)
 }
 
-async fn account(app: &App, session: &Session) -> Result<Response, Instead> {
-    let Some(signed_in) = signed_in(session).await? else { return Ok(see_other("/login")) };
+async fn account(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
+    let tenant = parameters.one("tenant")?;
+    let sign_in = match tenant {
+        None => "/login".to_owned(),
+        Some(tenant) => format!("/login?{}", form_urlencoded::Serializer::new(String::new()).append_pair("tenant", tenant).finish()),
+    };
+    let signed_in = signed_in(session).await?.filter(|signed_in| tenant.is_none_or(|tenant| signed_in.tenant.as_str() == tenant));
+    let Some(signed_in) = signed_in else { return Ok(see_other(&sign_in)) };
     let (stored, identity) = match app.sessions.find(&signed_in, app.seams.clock.now()).await {
         Ok(found) => found,
         Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
-        Err(_) => return Ok(see_other("/login")),
+        Err(_) => return Ok(see_other(&sign_in)),
     };
     let tenant = app.admission.tenants.get(&signed_in.tenant).map_or_else(String::new, |t| t.display_name.clone());
     let connector = app.admission.connector(stored.connector.as_str()).map_or_else(String::new, |c| c.display_name.clone());
@@ -56,21 +63,36 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form
 }
 
 async fn end(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
+    end_as_confirmed(app, session, parameters).await?;
+    Ok(signed_out())
+}
+
+/// The page after a sign-out.
+pub(crate) fn signed_out() -> Response {
+    render(StatusCode::OK, &SignedOut { sign_in: "/login?prompt=select_account".to_owned() }, POLICY)
+}
+
+/// Ends the session of the browser, which a form of ours must have been shown to. Whether it had one.
+///
+/// # Errors
+/// The page instead: the form belongs to another session, or it could not be told.
+pub(crate) async fn end_as_confirmed(app: &App, session: &Session, parameters: &Parameters) -> Result<bool, Instead> {
     let now = app.seams.clock.now();
-    if let Some(signed_in) = signed_in(session).await? {
-        let csrf = match app.sessions.find(&signed_in, now).await {
-            Ok((stored, _)) => Some(stored.csrf),
+    let signed_in = signed_in(session).await?;
+    if let Some(signed_in) = &signed_in {
+        let csrf = match app.sessions.load(signed_in, now).await {
+            Ok(stored) => Some(stored.csrf),
             Err(error @ (SessionError::Store(_) | SessionError::Directory(_))) => return Err(error.into()),
             Err(_) => None,
         };
         let sent = parameters.one("csrf")?.unwrap_or_default();
         if csrf.is_some_and(|kept| !bool::from(kept.as_bytes().ct_eq(sent.as_bytes()))) {
-            return Ok(render(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
+            return Err(Instead::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
         }
-        if app.sessions.end(&signed_in, now).await.map_err(|_| Failure::unavailable())? {
+        if app.sessions.end(signed_in, now).await.map_err(|_| Failure::unavailable())? {
             tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);
         }
     }
     forget(session).await?;
-    Ok(render(StatusCode::OK, &SignedOut { sign_in: "/login".to_owned() }, POLICY))
+    Ok(signed_in.is_some())
 }

@@ -25,7 +25,7 @@ use crate::{
     App,
     config::GrantType,
     grants::{Client, GrantError},
-    login::{AttemptError, AuthorizeRequest, SessionError, SignedIn},
+    login::{AttemptError, AuthorizeRequest, SessionError, SignedIn, Wanted},
     tokens::UnverifiedToken,
 };
 
@@ -36,8 +36,10 @@ struct Asking {
     never: bool,
     /// `prompt=login` or `select_account`: anew.
     anew: bool,
+    /// `prompt=select_account`: they want to choose.
+    select: bool,
     /// `max_age`, in seconds.
-    max_age: Option<i64>,
+    max_age: Option<u32>,
     /// `id_token_hint`: this person, or no one (`Some(None)`: a hint that is none of ours).
     person: Option<Option<Uuid>>,
 }
@@ -94,8 +96,9 @@ async fn decide(
         return Err(Failure::new(StatusCode::BAD_REQUEST, "login_required", "the person must sign in"));
     }
     let browser = browser(session, app).await?;
-    let hint = parameters.one("login_hint")?.filter(|hint| hint.len() <= 255).map(str::to_owned);
-    let attempt = app.attempts.begin((&browser.binding, peer.address), Some(request), hint, now).await.map_err(|error| match error {
+    let login_hint = parameters.one("login_hint")?.filter(|hint| hint.len() <= 255).map(str::to_owned);
+    let wanted = Wanted { tenant: None, login_hint, anew: asking.anew, select: asking.select, max_age: asking.max_age };
+    let attempt = app.attempts.begin((&browser.binding, peer.address), Some(request), wanted, now).await.map_err(|error| match error {
         AttemptError::Slowed => {
             Failure::new(StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many sign-ins are begun from this address")
         }
@@ -150,7 +153,8 @@ fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
     for prompt in parameters.one("prompt")?.unwrap_or_default().split(' ').filter(|p| !p.is_empty()) {
         match prompt {
             "none" => asking.never = true,
-            "login" | "select_account" => asking.anew = true,
+            "login" => asking.anew = true,
+            "select_account" => (asking.anew, asking.select) = (true, true),
             // There is nothing to consent to: the operator registers the applications.
             "consent" => {}
             _ => return Err(Failure::bad_request("a value of prompt is unknown")),
@@ -159,10 +163,9 @@ fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
     if asking.never && (asking.anew || parameters.one("prompt")?.is_some_and(|prompt| prompt.trim() != "none")) {
         return Err(Failure::bad_request("prompt=none goes with no other"));
     }
-    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.subject_of_id_token(UnverifiedToken::new(hint)));
+    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.id_token(UnverifiedToken::new(hint)).map(|claims| claims.sub));
     if let Some(text) = parameters.one("max_age")? {
-        let age = text.parse::<u32>().map_err(|_| Failure::bad_request("max_age must be a number of seconds"))?;
-        asking.max_age = Some(i64::from(age));
+        asking.max_age = Some(text.parse().map_err(|_| Failure::bad_request("max_age must be a number of seconds"))?);
     }
     Ok(asking)
 }
@@ -183,7 +186,7 @@ async fn usable(
         Err(SessionError::Store(_) | SessionError::Directory(_)) => return Err(Failure::unavailable()),
         Err(_) => return Ok(None),
     };
-    let young = asking.max_age.is_none_or(|age| now.unix_timestamp() - stored.auth_time < age.max(1) && age > 0);
+    let young = asking.max_age.map(i64::from).is_none_or(|age| now.unix_timestamp() - stored.auth_time < age.max(1) && age > 0);
     let tenant = identity.id().tenant_id();
     let asked_for = request.tenant.as_deref().is_none_or(|t| t == tenant.as_str());
     let is_person = asking.person.is_none_or(|person| person == Some(identity.id().opaque_id()));
@@ -257,7 +260,7 @@ pub(crate) fn see_other(location: &str) -> Response {
 }
 
 /// The page for a request that nothing may be redirected for.
-fn refusal_page(failure: &Failure) -> Response {
+pub(crate) fn refusal_page(failure: &Failure) -> Response {
     let page = ErrorPage {
         title: "This application's request can not be used".to_owned(),
         what: format!("What the application sent is not in order: {}.", failure.description),

@@ -78,17 +78,17 @@ fn unavailable(error: tower_sessions::session::Error) -> Failure {
     Failure::unavailable()
 }
 
-/// The cookie that remembers which accounts have signed in on a browser.
-pub(crate) fn known_cookie<'h>(headers: &'h HeaderMap, app: &App) -> Option<&'h str> {
-    let name = cookie_name(app, "denizen-known");
+/// One of our cookies that a request carries.
+pub(crate) fn cookie<'h>(headers: &'h HeaderMap, app: &App, name: &str) -> Option<&'h str> {
+    let name = cookie_name(app, name);
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
     lines.flat_map(|line| line.split("; ")).filter_map(|pair| pair.split_once('=')).find(|(n, _)| *n == name).map(|(_, value)| value)
 }
 
-/// That cookie, to be set for a year.
-pub(crate) fn set_known_cookie(app: &App, value: &str) -> Option<HeaderValue> {
+/// One of our cookies, to be set for a year.
+pub(crate) fn set_cookie(app: &App, name: &str, value: &str) -> Option<HeaderValue> {
     let secure = if is_https(app) { "; Secure" } else { "" };
-    let name = cookie_name(app, "denizen-known");
+    let name = cookie_name(app, name);
     HeaderValue::from_str(&format!("{name}={value}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax{secure}")).ok()
 }
 

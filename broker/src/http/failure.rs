@@ -7,7 +7,12 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::{directory::DirectoryError, grants::GrantError, login::SessionError, standing::Fallen};
+use crate::{
+    directory::DirectoryError,
+    grants::GrantError,
+    login::{SessionError, UpstreamLogoutError},
+    standing::Fallen,
+};
 
 /// An answer as JSON, for whoever asked and no cache.
 pub(crate) fn for_the_caller(body: impl serde::Serialize) -> Response {
@@ -110,6 +115,17 @@ impl From<&GrantError> for Failure {
             GrantError::UnauthorizedClient => bad("unauthorized_client", "the client is not registered for this grant type"),
             GrantError::Mint(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "the token could not be made"),
             GrantError::Unavailable(_) => Self::unavailable(),
+        }
+    }
+}
+
+impl From<&UpstreamLogoutError> for Failure {
+    fn from(error: &UpstreamLogoutError) -> Self {
+        match error {
+            UpstreamLogoutError::NotTaken => Self::bad_request("no logout token is taken here"),
+            UpstreamLogoutError::Invalid => Self::bad_request("the logout token is not valid"),
+            UpstreamLogoutError::Replayed => Self::bad_request("the logout token was used before"),
+            UpstreamLogoutError::More | UpstreamLogoutError::Upstream(_) | UpstreamLogoutError::Store(_) => Self::unavailable(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const POLICY: &str =
 pub(crate) const DEMO_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Content-Security-Policy of [`Password`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
+/// Content-Security-Policy of [`Password`] and [`SignOut`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
 /// `form-action` against each step of the way. Where the address has no host that a policy can name, its scheme stands.
 pub(crate) fn sign_in_policy(redirect_uri: Option<&Url>) -> String {
     let back = match redirect_uri {
@@ -64,7 +64,7 @@ pub(crate) struct Link {
     pub(crate) href: String,
 }
 
-/// More than one way to sign in.
+/// More than one way to sign in, or none that can be told yet.
 #[derive(Debug, Template)]
 #[template(path = "choose.html")]
 pub(crate) struct Choose {
@@ -74,6 +74,24 @@ pub(crate) struct Choose {
     pub(crate) tenant: Option<String>,
     /// The connectors, by their display names.
     pub(crate) ways: Vec<Link>,
+    /// Whether a form asks for an address or an organisation, for there are other ways. It posts `attempt`, `csrf`, `identifier`.
+    pub(crate) find: bool,
+    /// What stands in it.
+    pub(crate) typed: String,
+    /// Whether that led nowhere.
+    pub(crate) unknown: bool,
+    /// The token that ties the form to this browser.
+    pub(crate) csrf: String,
+    /// The sign-in that it belongs to.
+    pub(crate) attempt: String,
+}
+
+/// On to an upstream's own pages, at once.
+#[derive(Debug, Template)]
+#[template(path = "onward.html")]
+pub(crate) struct Onward {
+    /// The connector.
+    pub(crate) to: Link,
 }
 
 /// User name and password. The form posts `attempt`, `csrf`, `username`, `password`.
@@ -172,6 +190,20 @@ impl Account {
         let format = format_description!("[day padding:none] [month repr:long] [year], [hour]:[minute]");
         self.since.to_utc().format(format).map_or_else(|_| self.since_machine(), |text| format!("{text} UTC"))
     }
+}
+
+/// Whether to sign out, after an application sent a person here. The form posts `csrf` and what the application sent.
+#[derive(Template)]
+#[template(path = "sign_out.html")]
+pub(crate) struct SignOut {
+    /// The application's name, where it said which it is.
+    pub(crate) client: Option<String>,
+    /// The person's name, where they are still admitted.
+    pub(crate) person: Option<String>,
+    /// The token that ties the form to this browser's session.
+    pub(crate) csrf: String,
+    /// What the application sent, by name.
+    pub(crate) fields: Vec<(&'static str, String)>,
 }
 
 /// After the sign-out.

@@ -19,6 +19,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use time::OffsetDateTime;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 
 use super::{
@@ -89,6 +90,8 @@ pub async fn serve(
     let tls =
         app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
+    let stopping = CancellationToken::new();
+    let deliveries = tokio::spawn(Arc::clone(&app.deliveries).run(stopping.clone()));
     let reload = tls.as_ref().map(|(running, config)| tokio::spawn(reload_on_hangup(running.clone(), TlsConfig::clone(config))));
     let admin_server = http(axum_server::from_tcp(admin.0)?.acceptor(PatientAcceptor::unbounded())).handle(admin_end.clone());
     let admin_server = admin_server.serve(admin.1.into_make_service());
@@ -107,12 +110,18 @@ pub async fn serve(
     let end = async {
         stop.await;
         tracing::info!("stopping");
+        stopping.cancel();
         public_end.graceful_shutdown(Some(GRACE));
         admin_end.graceful_shutdown(Some(GRACE));
         Ok(())
     };
     let ended = tokio::try_join!(public_server, admin_server, end).map(drop);
     upkeep.abort();
+    // Also where a listener failed. What is under way ends within a delivery's own deadline; the rest stays in the store.
+    stopping.cancel();
+    if let Err(error) = deliveries.await {
+        tracing::error!(%error, "the delivery of logout notices broke");
+    }
     reload.inspect(tokio::task::JoinHandle::abort);
     ended.map_err(ListenError::from)
 }

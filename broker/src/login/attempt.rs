@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use connectors::Wish;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
@@ -34,17 +35,36 @@ pub struct AuthorizeRequest {
     pub tenant: Option<String>,
 }
 
+/// What the application wants of the sign-in, beside its answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The tenant in which the sign-in must happen, where no application's request names one; it may be one that there is not.
+    pub tenant: Option<String>,
+    /// Who they say they are (`login_hint`).
+    pub login_hint: Option<String>,
+    /// Whether they must prove it anew, whatever session they have upstream (`prompt=login`, `prompt=select_account`).
+    pub anew: bool,
+    /// Whether they want to choose, whatever they chose before (`prompt=select_account`).
+    pub select: bool,
+    /// How long ago they may have proven it, in seconds (`max_age`).
+    pub max_age: Option<u32>,
+}
+
 /// A sign-in under way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Attempt {
     /// What for; `None` is the account page.
     pub request: Option<AuthorizeRequest>,
-    /// The name to put into the form.
-    pub login_hint: Option<String>,
+    /// How the person is to be asked.
+    pub wanted: Wanted,
+    /// What they typed to find their way: an address, a name, an organisation.
+    pub typed: Option<String>,
     /// Proves that a form was shown to this browser for this attempt.
     pub csrf: String,
     /// The browser that began it: what its session calls it.
     browser: String,
+    /// Until when it can be finished, in seconds since 1970.
+    until: i64,
 }
 
 /// An attempt can not go on.
@@ -92,15 +112,28 @@ impl Attempts {
         &self,
         (browser, address): (&str, IpAddr),
         request: Option<AuthorizeRequest>,
-        login_hint: Option<String>,
+        wanted: Wanted,
         now: OffsetDateTime,
     ) -> Result<String, AttemptError> {
         self.begun.take(network_of(address), now).map_err(|_| AttemptError::Slowed)?;
         let id = random_text(&*self.entropy);
-        let attempt = Attempt { request, login_hint, csrf: random_text(&*self.entropy), browser: browser.to_owned() };
-        let value = serde_json::to_vec(&attempt).unwrap_or_default();
-        self.store.commit(Batch::new().put(key(&id), value, Some(now + self.lifetime)), now).await?;
+        let (csrf, until) = (random_text(&*self.entropy), (now + self.lifetime).unix_timestamp());
+        let attempt = Attempt { request, wanted, typed: None, csrf, browser: browser.to_owned(), until };
+        self.store.commit(Batch::new().put(key(&id), attempt.value(), attempt.until()), now).await?;
         Ok(id)
+    }
+
+    /// Keeps what someone typed to find their way.
+    ///
+    /// # Errors
+    /// [`AttemptError::Gone`] where it was used meanwhile; else when the store could not tell.
+    pub async fn keep_typed(&self, id: &str, attempt: Attempt, typed: &str, now: OffsetDateTime) -> Result<Attempt, AttemptError> {
+        let attempt = Attempt { typed: Some(typed.to_owned()), ..attempt };
+        let batch = Batch::new().expect(key(id), Expect::Present).put(key(id), attempt.value(), attempt.until());
+        match self.store.commit(batch, now).await? {
+            Outcome::Committed => Ok(attempt),
+            Outcome::Conflict => Err(AttemptError::Gone),
+        }
     }
 
     /// One that this browser began.
@@ -133,10 +166,35 @@ impl Attempt {
         self.csrf.as_bytes().ct_eq(sent.as_bytes()).into()
     }
 
-    /// The tenant that the client's request names.
+    /// The tenant in which the sign-in must happen: the client's request decides.
     #[must_use]
     pub fn tenant(&self) -> Option<&str> {
-        self.request.as_ref().and_then(|r| r.tenant.as_deref())
+        self.request.as_ref().and_then(|r| r.tenant.as_deref()).or(self.wanted.tenant.as_deref())
+    }
+
+    /// Who they say they are: what they typed, where that names a person; else what the application said.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.typed.as_deref().filter(|typed| typed.contains('@')).or(self.wanted.login_hint.as_deref())
+    }
+
+    /// How an upstream is to ask: it is told the address as it is, and a name without the tenant's label, which is ours.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        let hint = self.hint().map(|hint| match hint.rsplit_once('@') {
+            Some((name, label)) if !label.contains('.') => name,
+            _ => hint,
+        });
+        let login_hint = hint.filter(|hint| !hint.is_empty()).map(str::to_owned);
+        Wish { login_hint, anew: self.wanted.anew || self.wanted.max_age == Some(0), max_age: self.wanted.max_age }
+    }
+
+    fn value(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn until(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::from_unix_timestamp(self.until).ok()
     }
 }
 

@@ -111,7 +111,7 @@ impl Guessing {
 
 /// Buckets by key, as the moment until which each is paid (the generic cell rate algorithm).
 #[derive(Debug)]
-pub(super) struct Buckets<K> {
+pub(crate) struct Buckets<K> {
     paid_until: Mutex<HashMap<K, OffsetDateTime>>,
     burst: i32,
     each: Duration,
@@ -126,11 +126,12 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 
     /// Buckets of this size, in which one place comes free so often.
-    pub(super) fn refilling(burst: u32, each: Duration) -> Self {
+    pub(crate) fn refilling(burst: u32, each: Duration) -> Self {
         Self { paid_until: Mutex::default(), burst: i32::try_from(burst).unwrap_or(i32::MAX).min(100_000), each }
     }
 
-    pub(super) fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
+    /// Takes a place; where there is none, says how long to wait.
+    pub(crate) fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
         let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         if paid.len() >= MOST_KEYS && !paid.contains_key(&key) {
             make_room(&mut paid, now);

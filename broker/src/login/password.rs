@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use claims_mapping::{Identity, MappedUser, Tenant, TenantId, TenantLabel, TenantRule};
+use claims_mapping::{Tenant, TenantId, TenantLabel, TenantRule, UpstreamUser};
 use connectors::{ConnectorError, LoginName, Secret};
 use time::{Duration, OffsetDateTime};
 
-use super::guessing::{Guesser, Guessing};
+use super::{
+    Admitted,
+    guessing::{Guesser, Guessing},
+};
 use crate::tenancy::{Admission, AdmissionError, Tenants, Wired};
 
 /// What someone typed, and what is known of where they come from.
@@ -33,8 +36,13 @@ pub enum SignInError {
     #[error("too many failures; wait {0}")]
     Slowed(Duration),
     /// The password was right, and there is no identity all the same.
-    #[error("not admitted: {0}")]
-    NotAdmitted(AdmissionError),
+    #[error("not admitted: {why}")]
+    NotAdmitted {
+        /// Why not.
+        why: AdmissionError,
+        /// What the upstream said.
+        user: Box<UpstreamUser>,
+    },
     /// The upstream could not tell.
     #[error(transparent)]
     Upstream(#[from] ConnectorError),
@@ -93,7 +101,7 @@ impl PasswordSignIn {
         typed: &Typed<'_>,
         guesser: &Guesser,
         now: OffsetDateTime,
-    ) -> Result<(Identity, MappedUser), SignInError> {
+    ) -> Result<Admitted, SignInError> {
         self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
         let result = self.look(connector, typed, now).await;
         if !matches!(result, Err(SignInError::Wrong)) {
@@ -102,7 +110,7 @@ impl PasswordSignIn {
         result
     }
 
-    async fn look(&self, connector: &Wired, typed: &Typed<'_>, now: OffsetDateTime) -> Result<(Identity, MappedUser), SignInError> {
+    async fn look(&self, connector: &Wired, typed: &Typed<'_>, now: OffsetDateTime) -> Result<Admitted, SignInError> {
         let password = connector.password.as_ref().ok_or(SignInError::Wrong)?;
         let (name, tenant) = self.split(typed).ok_or(SignInError::Wrong)?;
         // A tenant that this connector can not yield: the same way is gone for a name that no one has, so that no password of
@@ -110,14 +118,15 @@ impl PasswordSignIn {
         let name = if tenant.as_ref().is_none_or(|t| connector.policy.tenant_rule.admits(&t.id)) { name } else { NO_ONE };
         let login = LoginName { name: name.to_owned(), tenant: tenant.clone() };
         let user = password.authenticate(&login, &typed.password).await?.ok_or(SignInError::Wrong)?;
-        let admitted = self.admission.admit(connector, &user, now).await.map_err(|error| match error {
-            AdmissionError::Store(error) => SignInError::Store(error),
-            error => SignInError::NotAdmitted(error),
-        })?;
+        let (identity, mapped) = match self.admission.admit(connector, &user, now).await {
+            Ok(admitted) => admitted,
+            Err(AdmissionError::Store(error)) => return Err(error.into()),
+            Err(why) => return Err(SignInError::NotAdmitted { why, user: Box::new(user) }),
+        };
         // The tenant was in the upstream's query; it is enforced on the answer too. Someone else's is no one's.
         match tenant {
-            Some(tenant) if admitted.0.id().tenant_id() != &tenant.id => Err(SignInError::Wrong),
-            _ => Ok(admitted),
+            Some(tenant) if identity.id().tenant_id() != &tenant.id => Err(SignInError::Wrong),
+            _ => Ok(Admitted { identity, mapped, user, upstream: None }),
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::Entering;
+use super::{Ending, Entering};
 use crate::{
     seams::Entropy,
     secret_text::{random_text, random_uuid},
@@ -116,10 +116,11 @@ pub enum SessionError {
 /// The sessions.
 #[derive(Clone)]
 pub struct Sessions {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     admission: Arc<Admission>,
-    lifetime: Duration,
+    pub(super) lifetime: Duration,
+    ending: Ending,
 }
 
 impl std::fmt::Debug for Sessions {
@@ -129,10 +130,10 @@ impl std::fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Sessions that last so long from the sign-in.
+    /// Sessions that last so long from the sign-in, and how they end.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, admission: Arc<Admission>, lifetime: Duration) -> Self {
-        Self { store, entropy, admission, lifetime }
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, admission: Arc<Admission>, lifetime: Duration, ending: Ending) -> Self {
+        Self { store, entropy, admission, lifetime, ending }
     }
 
     /// Begins a session for someone who has just been admitted. In a browser that the same person is signed in on, that
@@ -253,21 +254,23 @@ impl Sessions {
         Batch::new().expect(key.clone(), Expect::Version(session.version)).put(key, value, until)
     }
 
-    /// Ends a session; everything issued in it falls with it. One that has ended already is no error.
+    /// Ends a session, and tells its clients ([`Ending`]). One that has ended already is no error.
     ///
     /// # Errors
     /// When the store could not tell.
     pub async fn end(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let key = key(&signed_in.tenant, signed_in.sid);
-        let batch = Batch::new().expect(key.clone(), Expect::Present).delete(key);
-        Ok(self.store.commit(batch, now).await? == Outcome::Committed)
+        self.ending.end(signed_in, now).await
     }
 
     fn tenant(&self, signed_in: &SignedIn) -> Option<Arc<Tenant>> {
         self.admission.tenants.enabled(&signed_in.tenant)
     }
 
-    async fn load(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<Session, SessionError> {
+    /// A session that stands, whether or not its person would still be admitted: what is needed to end it.
+    ///
+    /// # Errors
+    /// When it ended, or it could not be told.
+    pub async fn load(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<Session, SessionError> {
         let entry = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await?.ok_or(SessionError::Ended)?;
         let session: Session = serde_json::from_slice(&entry.value).map_err(|_| SessionError::Ended)?;
         Ok(Session { version: entry.version, ..session })

@@ -123,6 +123,37 @@ pub struct IdClaims {
     pub profile: Profile,
 }
 
+/// A logout token (OpenID Connect Back-Channel Logout 1.0, 2.4). It never has a `nonce`, so that it is not taken for an ID token.
+#[derive(Debug, Clone, Serialize)]
+pub struct LogoutClaims {
+    /// Denizen's issuer.
+    pub iss: String,
+    /// The user's opaque id.
+    pub sub: Uuid,
+    /// The client.
+    pub aud: String,
+    /// Seconds since 1970.
+    pub iat: i64,
+    /// Seconds since 1970; not valid from then on.
+    pub exp: i64,
+    /// Its own id.
+    pub jti: Uuid,
+    /// The session that ended, as the client's ID tokens name it.
+    pub sid: Uuid,
+    /// What happened.
+    pub events: LogoutEvents,
+}
+
+/// The one event that a logout token tells of.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LogoutEvents {
+    #[serde(rename = "http://schemas.openid.net/event/backchannel-logout")]
+    backchannel_logout: NoMembers,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+struct NoMembers {}
+
 /// What userinfo and an ID token say of a person, as far as the scopes go (OpenID Connect Core, 5.4).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {

@@ -13,6 +13,8 @@ pub enum TokenType {
     Access,
     /// `JWT` (OpenID Connect Core).
     Id,
+    /// `logout+jwt` (OpenID Connect Back-Channel Logout 1.0, 2.4).
+    Logout,
 }
 
 impl TokenType {
@@ -20,6 +22,7 @@ impl TokenType {
         match self {
             Self::Access => "at+jwt",
             Self::Id => "JWT",
+            Self::Logout => "logout+jwt",
         }
     }
 }

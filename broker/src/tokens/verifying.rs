@@ -5,7 +5,6 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 pub use connectors::UnverifiedToken;
 use serde::{Deserialize, de::DeserializeOwned};
-use uuid::Uuid;
 
 use super::{
     claims::{AccessClaims, IdClaims},
@@ -99,12 +98,12 @@ impl Verifier {
         Ok(claims)
     }
 
-    /// The subject of a genuine ID token of ours, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
+    /// What a genuine ID token of ours says, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
     #[must_use]
-    pub fn id_token_subject(&self, token: UnverifiedToken<'_>) -> Option<Uuid> {
+    pub fn id_token(&self, token: UnverifiedToken<'_>) -> Option<IdClaims> {
         let text = Some(token.text()).filter(|text| text.len() <= UnverifiedToken::MAX_BYTES)?;
         let claims: IdClaims = self.verify_signature(text, TokenType::Id).ok()?;
-        (claims.iss == self.issuer).then_some(claims.sub)
+        (claims.iss == self.issuer).then_some(claims)
     }
 
     /// The claims of a compact JWS (RFC 7515, 5.2) of ours of this type. The key's own algorithm verifies: the header's must

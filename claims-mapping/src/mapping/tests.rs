@@ -1,4 +1,5 @@
-//! Faults of a configuration, and what a mapping makes of a person. Kubernetes' own cases are in `tests/vectors.rs`.
+//! Faults of a configuration, and what a mapping makes of a person. Kubernetes' own cases are with the
+//! OpenID Connect connector, which verifies their tokens as well.
 
 use serde_json::{Value, json};
 
@@ -322,4 +323,22 @@ fn a_rejection_tells_no_claim_value() {
 fn a_mapping_is_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Mapping>();
+}
+
+#[test]
+fn the_claims_that_a_mapping_names_are_known() {
+    let names = |value: Value| mapping(value).claim_names().map(|names| names.into_iter().collect::<Vec<_>>().join(" "));
+    let told = names(json!({
+        "claimValidationRules": [{"claim": "h", "requiredValue": "x"}, {"expression": "claims.v == 1 && claims['w-x'] == 2"}],
+        "claimMappings": {
+            "username": {"claim": "u"}, "groups": {"claim": "g"}, "tenant": {"claim": "t"},
+            "email": {"expression": "has(claims.e) ? claims.e : ''"},
+            "extra": [{"key": "example.org/a", "valueExpression": "claims.?x.orValue('')"}],
+        },
+        "userValidationRules": [{"expression": "user.username != 'root'"}],
+    }));
+    assert_eq!(told.as_deref(), Some("e g h t u v w-x x"));
+    assert_eq!(names(json!({"claimMappings": {"username": {"claim": "email"}}})).as_deref(), Some("email email_verified"));
+    assert_eq!(names(json!({"claimMappings": {"username": {"claim": "u"}, "groups": {"expression": "claims.map(c, c)"}}})), None);
+    assert_eq!(names(json!({"claimMappings": {"username": {"claim": "u"}, "groups": {"expression": "claims[claims.a]"}}})), None);
 }

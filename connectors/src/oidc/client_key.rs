@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use aws_lc_rs::{
     rand::SystemRandom,
-    signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair},
+    signature::{self, EcdsaKeyPair, RsaKeyPair},
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
@@ -81,6 +81,7 @@ impl ClientKey {
     /// The public key as the verifier of [`Self::algorithm`] takes it.
     #[cfg(test)]
     pub(super) fn public(&self) -> &[u8] {
+        use aws_lc_rs::signature::KeyPair as _;
         match &self.pair {
             Pair::Es256(pair) => pair.public_key().as_ref(),
             Pair::Rs256(pair) => pair.public_key().as_ref(),

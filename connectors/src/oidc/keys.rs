@@ -91,6 +91,8 @@ struct Jwk {
 }
 
 struct Key {
+    /// As it stands in the set.
+    json: Value,
     kid: Option<String>,
     issuer: Option<String>,
     verifying: Vec<(Algorithm, ParsedPublicKey)>,
@@ -112,7 +114,7 @@ impl Key {
             .filter(|algorithm| algorithms.contains(algorithm) && own(algorithm))
             .filter_map(|algorithm| Some((*algorithm, ParsedPublicKey::new(algorithm.verification(), &bytes).ok()?)))
             .collect();
-        if verifying.is_empty() { None } else { Some(Self { kid: jwk.kid, issuer: jwk.issuer, verifying }) }
+        if verifying.is_empty() { None } else { Some(Self { json: value.clone(), kid: jwk.kid, issuer: jwk.issuer, verifying }) }
     }
 
     fn serves(&self, iss: &str, tenant: Option<&str>) -> bool {
@@ -161,7 +163,6 @@ pub(super) enum Unverified {
 #[derive(Default)]
 pub struct KeySet {
     keys: Vec<Key>,
-    json: Value,
 }
 
 impl fmt::Debug for KeySet {
@@ -190,13 +191,13 @@ impl KeySet {
             return Err(format!("it has more than {} keys", Self::MOST));
         }
         let algorithms = algorithms.iter().copied().collect();
-        let (keys, values): (Vec<_>, Vec<_>) = keys.into_iter().filter_map(|value| Some((Key::parse(&value, &algorithms)?, value))).unzip();
-        Ok(Self { keys, json: json!({ "keys": values }) })
+        Ok(Self { keys: keys.iter().filter_map(|value| Key::parse(value, &algorithms)).collect() })
     }
 
-    /// The same keys as a JSON Web Key Set, without those that were left out.
-    pub(super) const fn json(&self) -> &Value {
-        &self.json
+    /// The same keys as a JSON Web Key Set, without those that were left out and those of another issuer than `iss`.
+    pub(super) fn json_for(&self, iss: &str, tenant: Option<&str>) -> Value {
+        let serving = self.keys.iter().filter(|key| key.serves(iss, tenant)).map(|key| key.json.clone());
+        json!({ "keys": serving.collect::<Vec<_>>() })
     }
 
     /// Whether a key is named so.

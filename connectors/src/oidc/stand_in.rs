@@ -133,7 +133,14 @@ async fn serve(mut stream: TcpStream, answers: Answers, counts: Counts) {
         }
     }
     let request = String::from_utf8(request).unwrap();
-    let path = request.split(' ').nth(1).unwrap().to_owned();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    // Closing with something unread would take the answer away again.
+    let mut rest = vec![0; length.unwrap_or(0_usize).saturating_sub(body.len())];
+    if stream.read_exact(&mut rest).await.is_err() {
+        return;
+    }
+    let path = request.split([' ', '?']).nth(1).unwrap().to_owned();
     *counts.lock().unwrap().entry(path.clone()).or_default() += 1;
     let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or(Answer::Plain(404, "", String::new()));
     // Whoever asked may be gone.

@@ -22,7 +22,16 @@ fn password(error: Option<PasswordError>, name: &str, tenant_known: bool) -> Pas
 fn choose() -> Choose {
     let ways = [("Acme directory", "/login/acme"), ("Company sign-on", "/login/sso"), ("École Sainte-Marie", "/login/ecole")];
     let ways = ways.map(|(name, href)| Link { name: name.into(), href: href.into() }).into();
-    Choose { client: Some("Files".into()), tenant: None, ways }
+    Choose {
+        client: Some("Files".into()),
+        tenant: None,
+        ways,
+        find: false,
+        typed: String::new(),
+        unknown: false,
+        csrf: "csrf-value".into(),
+        attempt: "attempt-value".into(),
+    }
 }
 
 fn account() -> Account {
@@ -38,6 +47,12 @@ fn account() -> Account {
         sign_out: "/account/sign-out".into(),
         csrf: "csrf-value".into(),
     }
+}
+
+fn sign_out(known: bool) -> SignOut {
+    let fields = vec![("client_id", "files".to_owned()), ("state", "a-state".to_owned())];
+    let name = |name: &str| known.then(|| name.to_owned());
+    SignOut { client: name("Files"), person: name("Alice Adams"), csrf: "csrf-value".into(), fields }
 }
 
 fn error_page() -> ErrorPage {
@@ -77,6 +92,13 @@ fn all() -> Vec<(&'static str, String)> {
     let unavailable = Some(PasswordError::Unavailable { reference: "7f3a-91c2".into() });
     vec![
         ("choose", choose().render().unwrap()),
+        ("choose-or-find", Choose { find: true, ..choose() }.render().unwrap()),
+        ("find", Choose { find: true, ways: Vec::new(), ..choose() }.render().unwrap()),
+        (
+            "find-unknown",
+            Choose { find: true, ways: Vec::new(), typed: "jane@nowhere.example".into(), unknown: true, ..choose() }.render().unwrap(),
+        ),
+        ("onward", Onward { to: Link { name: "Acme sign-on".into(), href: "/login/acme?attempt=1".into() } }.render().unwrap()),
         ("password", password(None, "", false).render().unwrap()),
         ("password-known", password(None, "alice", true).render().unwrap()),
         ("password-incomplete", password(Some(PasswordError::Incomplete), "", true).render().unwrap()),
@@ -84,6 +106,8 @@ fn all() -> Vec<(&'static str, String)> {
         ("password-throttled", password(throttled(28), "alice@acme", false).render().unwrap()),
         ("password-unavailable", password(unavailable, "alice", true).render().unwrap()),
         ("account", account().render().unwrap()),
+        ("sign-out", sign_out(true).render().unwrap()),
+        ("sign-out-unknown", sign_out(false).render().unwrap()),
         ("signed-out", SignedOut { sign_in: "/account".into() }.render().unwrap()),
         ("error", error_page().render().unwrap()),
         ("demo", demo().render().unwrap()),
@@ -152,7 +176,18 @@ fn names_are_text_wherever_they_come_from() {
     let evil = || EVIL.to_owned();
     let link = || Link { name: evil(), href: evil() };
     let pages = [
-        Choose { client: Some(evil()), tenant: Some(evil()), ways: vec![link()] }.render(),
+        Choose {
+            client: Some(evil()),
+            tenant: Some(evil()),
+            ways: vec![link()],
+            find: true,
+            typed: evil(),
+            unknown: true,
+            csrf: evil(),
+            attempt: evil(),
+        }
+        .render(),
+        Onward { to: link() }.render(),
         Password {
             connector: evil(),
             client: Some(evil()),
@@ -179,6 +214,7 @@ fn names_are_text_wherever_they_come_from() {
             ..account()
         }
         .render(),
+        SignOut { client: Some(evil()), person: Some(evil()), csrf: evil(), fields: vec![("state", evil())] }.render(),
         SignedOut { sign_in: evil() }.render(),
         ErrorPage { title: evil(), what: evil(), todo: evil(), next: Some(link()), reference: Some(evil()) }.render(),
         Demo {
