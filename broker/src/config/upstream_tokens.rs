@@ -125,20 +125,20 @@ mod tests {
                 "{connector: sso, audiences: [kube, denizen]}, {connector: sso, audiences: []}, {connector: ss0, audiences: [k]}"
             ),
             [
-                "5:83: reviewers[0].upstreamTokens[0].audiences[1]: it is none of the connector's `issuer.audiences` (its `clientId` where it has none)",
-                "5:106: reviewers[0].upstreamTokens[1].connector: the entry at line 5 has this connector already",
-                "5:122: reviewers[0].upstreamTokens[1].audiences: name at least one of the connector's audiences",
-                "5:139: reviewers[0].upstreamTokens[2].connector: no connector has this id; is it `sso`?",
+                "5:89: reviewers[0].upstreamTokens[0].audiences[1]: it is none of the connector's `issuer.audiences` (its `clientId` where it has none)",
+                "5:112: reviewers[0].upstreamTokens[1].connector: the entry at line 5 has this connector already",
+                "5:128: reviewers[0].upstreamTokens[1].audiences: name at least one of the connector's audiences",
+                "5:145: reviewers[0].upstreamTokens[2].connector: no connector has this id; is it `sso`?",
             ]
         );
         let own_id = sso("sso", "acceptTokens: true, issuer: {url: 'https://sso.example'}");
         assert_eq!(faults(&own_id, "{connector: sso, audiences: [denizen]}"), Vec::<String>::new());
         let not_taking = sso("sso", "issuer: {url: 'https://sso.example'}");
-        let fault = "5:64: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
+        let fault = "5:70: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
         assert_eq!(faults(&not_taking, "{connector: sso, audiences: [denizen]}"), [fault]);
         let file = "  - {id: sso, type: file, tenant: {fixed: a}, users: [{id: u1, username: ann}]}\n";
         let found = faults(file, "{connector: sso, audiences: [k]}");
-        assert_eq!(found, ["5:64: reviewers[0].upstreamTokens[0].connector: a connector of this type has no tokens of its own"]);
+        assert_eq!(found, ["5:70: reviewers[0].upstreamTokens[0].connector: a connector of this type has no tokens of its own"]);
     }
 
     #[test]
