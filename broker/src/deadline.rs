@@ -31,9 +31,13 @@ impl<P: ?Sized> Deadline<P> {
     }
 
     async fn bound<T>(&self, call: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
-        let late = |_| ConnectorError::Unavailable(format!("no answer within {} s", self.within.as_secs()));
-        tokio::time::timeout(self.within, call).await.map_err(late)?
+        within(self.within, call).await
     }
+}
+
+async fn within<T>(time: Duration, call: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
+    let late = |_| ConnectorError::Unavailable(format!("no answer within {} s", time.as_secs()));
+    tokio::time::timeout(time, call).await.map_err(late)?
 }
 
 #[async_trait]
@@ -68,7 +72,8 @@ impl RedirectLogin for Deadline<dyn RedirectLogin> {
         self.bound(self.port.finish(handshake, wish, callback, now)).await
     }
     async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
-        self.bound(self.port.renew(subject, refresh_token, now)).await
+        // Some calls, one after the other; and what was shown at the first is spent, so that stopping early loses the sign-in.
+        within(self.within * 4, self.port.renew(subject, refresh_token, now)).await
     }
     fn believed_seconds(&self) -> u64 {
         self.port.believed_seconds()

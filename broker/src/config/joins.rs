@@ -8,7 +8,7 @@ use connectors::config::Upstream;
 use super::{
     ConnectorConfig, TenantList,
     load::Parts,
-    places::{Places, join},
+    places::{Places, element, join},
     tenants::unknown,
 };
 
@@ -28,8 +28,19 @@ const NO_IDS: [&str; 12] = [
     "sid",
 ];
 
-/// Finds the faults of `directory` and `join`.
+/// Finds the faults of `directory` and `join`, and of lists that would let someone sign in and take nothing of theirs.
 pub(super) fn check(parts: &Parts, places: &mut Places) {
+    let clients = parts.clients.iter().map(|(path, client)| (path, &client.connectors));
+    let reviewers = parts.reviewers.iter().map(|(path, reviewer)| (path, &reviewer.connectors));
+    for (path, list) in clients.chain(reviewers).filter_map(|(path, list)| Some((path, list.as_ref()?))) {
+        let joined = parts.connectors.iter().filter(|(_, connector)| list.contains(&connector.id));
+        for (id, directory) in joined.filter_map(|(_, connector)| Some((&connector.id, connector.directory.as_ref()?))) {
+            if !list.contains(directory) {
+                let here = element(&parts.root, &join(path, "connectors"), id.as_str());
+                places.fault(here, "its users are the people of its `directory`, and tokens name that one: list the directory too");
+            }
+        }
+    }
     for (path, config) in &parts.connectors {
         let given = (places.has(&join(path, "directory")), places.has(&join(path, "join")));
         match given {

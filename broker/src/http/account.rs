@@ -24,7 +24,7 @@ pub(crate) async fn home() -> Response {
 
 /// `GET /account`; with `tenant`, that of the person in this tenant.
 pub(crate) async fn show(State(app): State<Arc<App>>, session: Session, Query(parameters): Query) -> Response {
-    shown(account(&app, &session, &parameters).await)
+    shown(&app, account(&app, &session, &parameters).await)
 }
 
 async fn account(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
@@ -54,22 +54,22 @@ async fn account(app: &App, session: &Session, parameters: &Parameters) -> Resul
         sign_out: "/account".to_owned(),
         csrf: stored.csrf,
     };
-    Ok(render(StatusCode::OK, &page, POLICY))
+    Ok(render(app.looks.of(Some(signed_in.tenant.as_str())), StatusCode::OK, &page, POLICY))
 }
 
 /// `POST /account`: sign out. Everything that was issued in the session falls with it, but what asked for `offline_access`.
 pub(crate) async fn sign_out(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Response {
-    shown(end(&app, &session, &parameters).await)
+    shown(&app, end(&app, &session, &parameters).await)
 }
 
 async fn end(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
     end_as_confirmed(app, session, parameters).await?;
-    Ok(signed_out())
+    Ok(signed_out(app))
 }
 
 /// The page after a sign-out.
-pub(crate) fn signed_out() -> Response {
-    render(StatusCode::OK, &SignedOut { sign_in: "/login?prompt=select_account".to_owned() }, POLICY)
+pub(crate) fn signed_out(app: &App) -> Response {
+    render(app.looks.of(None), StatusCode::OK, &SignedOut { sign_in: "/login?prompt=select_account".to_owned() }, POLICY)
 }
 
 /// Ends the session of the browser, which a form of ours must have been shown to. Whether it had one.
@@ -87,7 +87,7 @@ pub(crate) async fn end_as_confirmed(app: &App, session: &Session, parameters: &
         };
         let sent = parameters.one("csrf")?.unwrap_or_default();
         if csrf.is_some_and(|kept| !bool::from(kept.as_bytes().ct_eq(sent.as_bytes()))) {
-            return Err(Instead::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY));
+            return Err(Instead::page(StatusCode::BAD_REQUEST, sign_in_gone()));
         }
         if app.sessions.end(signed_in, now).await.map_err(|_| Failure::unavailable())? {
             tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid);

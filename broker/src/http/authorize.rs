@@ -53,7 +53,7 @@ pub(crate) async fn authorize_by_form(Form(parameters): Form) -> Response {
 pub(crate) async fn authorize(State(app): State<Arc<App>>, session: Session, peer: Peer, Query(parameters): Query) -> Response {
     let (client, redirect_uri) = match proven(&app, &parameters) {
         Ok(proven) => proven,
-        Err(failure) => return refusal_page(&failure),
+        Err(failure) => return refusal_page(&app, &failure),
     };
     match decide(&app, &session, &peer, client, &redirect_uri, &parameters).await {
         Ok(response) => response,
@@ -260,7 +260,7 @@ pub(crate) fn see_other(location: &str) -> Response {
 }
 
 /// The page for a request that nothing may be redirected for.
-pub(crate) fn refusal_page(failure: &Failure) -> Response {
+pub(crate) fn refusal_page(app: &App, failure: &Failure) -> Response {
     let page = ErrorPage {
         title: "This application's request can not be used".to_owned(),
         what: format!("What the application sent is not in order: {}.", failure.description),
@@ -268,5 +268,5 @@ pub(crate) fn refusal_page(failure: &Failure) -> Response {
         next: None,
         reference: None,
     };
-    render(failure.status, &page, POLICY)
+    render(app.looks.of(None), failure.status, &page, POLICY)
 }

@@ -8,7 +8,25 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::App;
+use crate::{
+    App,
+    branding::{Look, Picture},
+};
+
+/// Where a logo or a style is found.
+pub(crate) fn url(picture: &Picture) -> String {
+    format!("/brand/{}", picture.hash)
+}
+
+/// The name that a page shows beside the logo.
+pub(crate) fn name(look: &Look) -> &str {
+    look.name.as_deref().unwrap_or("Denizen")
+}
+
+/// Where the logo of a page is found.
+pub(crate) fn logo(look: &Look) -> String {
+    look.logo.as_ref().map_or_else(|| super::assets::url("logo.svg"), url)
+}
 
 /// A picture that came from an operator's file: it is shown, and may do nothing, also where it is opened by itself.
 pub(crate) async fn serve(State(app): State<Arc<App>>, Path(hash): Path<String>) -> Response {

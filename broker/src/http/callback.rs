@@ -15,7 +15,7 @@ use super::{
     authorize::see_other,
     browser::binding,
     caller::Peer,
-    entering::Entrance,
+    entering::{Entrance, support},
     instead::{Instead, shown},
     pages::{ErrorPage, Link, POLICY, render},
     parameters::{Parameters, Query},
@@ -47,7 +47,7 @@ pub(crate) async fn callback(
     peer: Peer,
     Query(parameters): Query,
 ) -> Response {
-    shown(back(&app, &session, &connector, &peer, &parameters).await)
+    shown(&app, back(&app, &session, &connector, &peer, &parameters).await)
 }
 
 async fn back(app: &App, session: &Session, connector: &str, peer: &Peer, parameters: &Parameters) -> Result<Response, Instead> {
@@ -87,7 +87,7 @@ async fn stopped(entrance: &Entrance<'_>, error: RedirectError) -> Result<Respon
     match error {
         RedirectError::Declined => {
             entrance.audit_refused("sign_in.declined", "refused", &reason);
-            Ok(render(StatusCode::FORBIDDEN, &declined(name, entrance.again()), POLICY))
+            Ok(render(entrance.look(), StatusCode::FORBIDDEN, &declined(name, entrance.again()), POLICY))
         }
         RedirectError::NotAdmitted { user, .. } | RedirectError::OtherTenant { user } => {
             let reference = entrance.refused(Some(&user), &reason).await;
@@ -95,8 +95,8 @@ async fn stopped(entrance: &Entrance<'_>, error: RedirectError) -> Result<Respon
         }
         RedirectError::Upstream(_) | RedirectError::Store(_) | RedirectError::Attempt(AttemptError::Store(_)) => {
             let reference = entrance.unavailable(&reason).await;
-            let page = unavailable(name, entrance.again(), entrance.support(), reference);
-            Ok(render(status, &page, POLICY))
+            let page = unavailable(name, entrance.again(), support(&entrance.look()), reference);
+            Ok(render(entrance.look(), status, &page, POLICY))
         }
         RedirectError::Attempt(error @ (AttemptError::Gone | AttemptError::Slowed)) => {
             Err(over(entrance.app, entrance.session, error).await)

@@ -49,5 +49,5 @@ fn page(walk: &Walk) -> Response {
         name: t.name.clone(),
         people: t.people.iter().map(person).collect(),
     };
-    render(StatusCode::OK, &Demo { tenants: walk.tenants.iter().map(tenant).collect() }, DEMO_POLICY)
+    render(Arc::default(), StatusCode::OK, &Demo { tenants: walk.tenants.iter().map(tenant).collect() }, DEMO_POLICY)
 }

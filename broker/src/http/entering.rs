@@ -1,5 +1,7 @@
 //! The end of a sign-in, whichever way it went: what the browser gets, and what the operators learn.
 
+use std::sync::Arc;
+
 use axum::{
     http::{StatusCode, header},
     response::Response,
@@ -17,6 +19,7 @@ use super::{
 };
 use crate::{
     App,
+    branding::Look,
     login::{Admitted, Attempt, AttemptError, Entering, SignedIn, enter},
     metrics::Metrics,
     tenancy::Wired,
@@ -98,16 +101,16 @@ impl Entrance<'_> {
         let page = ErrorPage {
             title: "You can not sign in here".to_owned(),
             what: format!("{} knows you, but your account there has no access to this application.", self.way.display_name),
-            todo: format!("Ask {}, and tell them the number below.", self.support()),
+            todo: format!("Ask {}, and tell them the number below.", support(&self.look())),
             next: Some(self.again()),
             reference: Some(reference),
         };
-        render(StatusCode::FORBIDDEN, &page, POLICY)
+        render(self.look(), StatusCode::FORBIDDEN, &page, POLICY)
     }
 
-    /// Whom people turn to.
-    pub(super) fn support(&self) -> &str {
-        self.app.config.branding.support.as_deref().unwrap_or("the people who look after accounts in your organisation")
+    /// How the pages of this sign-in look.
+    pub(super) fn look(&self) -> Arc<Look> {
+        self.app.looks.of(self.attempt.tenant())
     }
 
     /// The way on: to choose again, or, where there is nothing to choose, to be asked anew.
@@ -122,6 +125,11 @@ impl Entrance<'_> {
     fn has_other_ways(&self) -> bool {
         self.app.ways.possible(limits(self.app, self.attempt)).count() > 1
     }
+}
+
+/// Whom people turn to.
+pub(super) fn support(look: &Look) -> &str {
+    look.support.as_deref().unwrap_or("the people who look after accounts in your organisation")
 }
 
 /// Where the other ways of an attempt are.

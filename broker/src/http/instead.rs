@@ -1,24 +1,27 @@
 //! A page instead of what a browser asked for.
 
-use axum::{
-    http::StatusCode,
-    response::{IntoResponse as _, Response},
-};
+use axum::{http::StatusCode, response::Response};
 
 use super::{
     browser::sign_in_gone,
     failure::Failure,
     pages::{ErrorPage, Link, POLICY, render},
 };
-use crate::{login::AttemptError, login::SessionError};
+use crate::{
+    App,
+    login::{AttemptError, SessionError},
+};
 
 /// A page instead of what was asked for.
-pub(crate) struct Instead(Box<Response>);
+pub(crate) struct Instead {
+    status: StatusCode,
+    page: Box<ErrorPage>,
+}
 
 impl Instead {
     /// This page.
-    pub(crate) fn page(status: StatusCode, page: &ErrorPage, policy: &str) -> Self {
-        Self(Box::new(render(status, page, policy)))
+    pub(crate) fn page(status: StatusCode, page: ErrorPage) -> Self {
+        Self { status, page: Box::new(page) }
     }
 }
 
@@ -34,14 +37,14 @@ impl From<Failure> for Instead {
         let account = Link { name: "My account".to_owned(), href: "/account".to_owned() };
         let next = (failure.status == StatusCode::NOT_FOUND).then_some(account);
         let page = ErrorPage { title: title.to_owned(), what, todo: todo.to_owned(), next, reference: None };
-        Self::page(failure.status, &page, POLICY)
+        Self::page(failure.status, page)
     }
 }
 
 impl From<AttemptError> for Instead {
     fn from(error: AttemptError) -> Self {
         match error {
-            AttemptError::Gone => Self::page(StatusCode::BAD_REQUEST, &sign_in_gone(), POLICY),
+            AttemptError::Gone => Self::page(StatusCode::BAD_REQUEST, sign_in_gone()),
             AttemptError::Slowed => {
                 Failure::new(StatusCode::TOO_MANY_REQUESTS, "slow_down", "too many sign-ins are begun from this address").into()
             }
@@ -57,6 +60,6 @@ impl From<SessionError> for Instead {
 }
 
 /// The page that was asked for, or the one instead of it.
-pub(crate) fn shown(result: Result<Response, Instead>) -> Response {
-    result.unwrap_or_else(|Instead(response)| *response).into_response()
+pub(crate) fn shown(app: &App, result: Result<Response, Instead>) -> Response {
+    result.unwrap_or_else(|Instead { status, page }| render(app.looks.of(None), status, &*page, POLICY))
 }

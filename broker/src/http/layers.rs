@@ -67,10 +67,10 @@ async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 }
 
 /// A path that is no door: a page for people, JSON for programs.
-pub(crate) async fn nothing_here(headers: HeaderMap) -> Response {
+pub(crate) async fn nothing_here(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let failure = Failure::new(StatusCode::NOT_FOUND, "not_found", "there is no such path");
     let reads_html = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).is_some_and(|accept| accept.contains("text/html"));
-    if reads_html { shown(Err(failure.into())) } else { failure.into_response() }
+    if reads_html { shown(&app, Err(failure.into())) } else { failure.into_response() }
 }
 
 /// A door that is asked in a way that it does not know.

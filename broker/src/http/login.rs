@@ -36,7 +36,7 @@ pub(crate) async fn choose(
     headers: HeaderMap,
     Query(parameters): Query,
 ) -> Response {
-    shown(choose_way(&app, &session, (&peer, &headers), &parameters).await)
+    shown(&app, choose_way(&app, &session, (&peer, &headers), &parameters).await)
 }
 
 async fn choose_way(
@@ -71,7 +71,7 @@ async fn choose_way(
         csrf: attempt.csrf.clone(),
         attempt: id,
     };
-    Ok(render(if offer.unknown { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page, POLICY))
+    Ok(render(app.looks.of(attempt.tenant()), if offer.unknown { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page, POLICY))
 }
 
 /// What the account page's own address says of the sign-in.
@@ -83,7 +83,7 @@ fn wanted(parameters: &Parameters) -> Result<Wanted, Instead> {
 
 /// `POST /login`: someone says who they are, or where they belong, to find their way.
 pub(crate) async fn find(State(app): State<Arc<App>>, session: Session, Form(parameters): Form) -> Response {
-    shown(find_way(&app, &session, &parameters).await)
+    shown(&app, find_way(&app, &session, &parameters).await)
 }
 
 async fn find_way(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
@@ -100,9 +100,12 @@ async fn find_way(app: &App, session: &Session, parameters: &Parameters) -> Resu
     match app.ways.offer(&attempt, limits(app, &attempt), Known::default()).only() {
         // A form's answer may not redirect to another site, and an upstream may send the browser on through others still: its
         // pages are opened by a navigation of their own.
-        Some(way) if way.password.is_none() => {
-            Ok(render(StatusCode::OK, &Onward { to: Link { name: way.display_name.clone(), href: address(way, &id) } }, POLICY))
-        }
+        Some(way) if way.password.is_none() => Ok(render(
+            app.looks.of(attempt.tenant()),
+            StatusCode::OK,
+            &Onward { to: Link { name: way.display_name.clone(), href: address(way, &id) } },
+            POLICY,
+        )),
         Some(way) => Ok(see_other(&address(way, &id))),
         None => Ok(see_other(&format!("/login?attempt={id}"))),
     }
@@ -116,7 +119,7 @@ pub(crate) async fn begin(
     peer: Peer,
     Query(parameters): Query,
 ) -> Response {
-    shown(begin_way(&app, &session, &connector, &peer, &parameters).await)
+    shown(&app, begin_way(&app, &session, &connector, &peer, &parameters).await)
 }
 
 async fn begin_way(app: &App, session: &Session, connector: &str, peer: &Peer, parameters: &Parameters) -> Result<Response, Instead> {

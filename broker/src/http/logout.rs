@@ -39,7 +39,7 @@ struct Asked<'a> {
 
 /// `GET`.
 pub(crate) async fn logout(State(app): State<Arc<App>>, session: Session, Query(parameters): Query) -> Response {
-    shown(answer(&app, &session, &parameters).await)
+    shown(&app, answer(&app, &session, &parameters).await)
 }
 
 /// `POST`: the person's own answer, which has the `csrf` of our form; else an application's form. With that a browser sends no
@@ -48,17 +48,17 @@ pub(crate) async fn logout_by_form(State(app): State<Arc<App>>, session: Session
     if matches!(parameters.one("csrf"), Ok(None)) {
         return see_other(&format!("/oauth2/logout?{}", parameters.encoded()));
     }
-    shown(confirmed(&app, &session, &parameters).await)
+    shown(&app, confirmed(&app, &session, &parameters).await)
 }
 
 async fn answer(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
     let asked = match Asked::of(app, parameters) {
         Ok(asked) => asked,
-        Err(failure) => return Ok(refusal_page(&failure)),
+        Err(failure) => return Ok(refusal_page(app, &failure)),
     };
     let now = app.seams.clock.now();
     let Some((signed_in, stored)) = here(app, session, now).await? else {
-        return Ok(if asked.hint.is_some() { asked.end() } else { signed_out() });
+        return Ok(if asked.hint.is_some() { asked.end(app) } else { signed_out(app) });
     };
     if !asked.is_hinted_at(&signed_in, &stored) {
         return Ok(question(app, &asked, &signed_in, stored, now).await);
@@ -68,16 +68,16 @@ async fn answer(app: &App, session: &Session, parameters: &Parameters) -> Result
         tracing::info!(target: "audit", event = "sign_out", tenant.id = %signed_in.tenant, session.id = %signed_in.sid, client.id = client);
     }
     forget(session).await?;
-    Ok(asked.end())
+    Ok(asked.end(app))
 }
 
 async fn confirmed(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
     let asked = match Asked::of(app, parameters) {
         Ok(asked) => asked,
-        Err(failure) => return Ok(refusal_page(&failure)),
+        Err(failure) => return Ok(refusal_page(app, &failure)),
     };
     let was_signed_in = end_as_confirmed(app, session, parameters).await?;
-    Ok(if was_signed_in { asked.end() } else { signed_out() })
+    Ok(if was_signed_in { asked.end(app) } else { signed_out(app) })
 }
 
 /// The session of this browser, where it has one that stands.
@@ -105,7 +105,12 @@ async fn question(app: &App, asked: &Asked<'_>, signed_in: &SignedIn, stored: St
         csrf: stored.csrf,
         fields: fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
     };
-    render(StatusCode::OK, &page, &sign_in_policy(asked.uri.and_then(|uri| Url::parse(uri).ok()).as_ref()))
+    render(
+        app.looks.of(Some(signed_in.tenant.as_str())),
+        StatusCode::OK,
+        &page,
+        &sign_in_policy(asked.uri.and_then(|uri| Url::parse(uri).ok()).as_ref()),
+    )
 }
 
 impl<'a> Asked<'a> {
@@ -141,15 +146,15 @@ impl<'a> Asked<'a> {
     }
 
     /// Back to the application, where it said to which address of its own; else the page that says that it is done.
-    fn end(&self) -> Response {
-        let Some(uri) = self.uri else { return signed_out() };
+    fn end(&self, app: &App) -> Response {
+        let Some(uri) = self.uri else { return signed_out(app) };
         let Some(state) = self.state else { return see_other(uri) };
         match Url::parse(uri) {
             Ok(mut address) => {
                 address.query_pairs_mut().append_pair("state", state);
                 see_other(address.as_str())
             }
-            Err(_) => signed_out(),
+            Err(_) => signed_out(app),
         }
     }
 }

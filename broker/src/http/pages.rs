@@ -3,6 +3,8 @@
 //! Nothing here decides anything. Handlers fill a struct and give it to [`render`]. Every page works without script and
 //! without any resource from elsewhere, but for [`Demo`], which is a script.
 
+use std::{any::Any, sync::Arc};
+
 use askama::Template;
 use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -10,6 +12,8 @@ use axum::{
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 use url::{Host, Url};
+
+use crate::branding::Look;
 
 /// Content-Security-Policy of a page whose forms stay on this server ([`Account`], [`SignedOut`], [`ErrorPage`], [`Choose`]).
 pub(crate) const POLICY: &str =
@@ -34,8 +38,9 @@ pub(crate) fn sign_in_policy(redirect_uri: Option<&Url>) -> String {
 
 /// A page as an answer, never stored, with the headers that every page has. A `policy` that is no header value, and a
 /// template that fails, give 500.
-pub(crate) fn render(status: StatusCode, page: &impl Template, policy: &str) -> Response {
-    let (Ok(policy), Ok(body)) = (HeaderValue::from_str(policy), page.render()) else {
+pub(crate) fn render(look: Arc<Look>, status: StatusCode, page: &impl Template, policy: &str) -> Response {
+    let look: &dyn Any = &*look;
+    let (Ok(policy), Ok(body)) = (HeaderValue::from_str(policy), page.render_with_values(&("look", look))) else {
         tracing::error!("a page could not be made");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };

@@ -37,7 +37,7 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     Form(parameters): Form,
 ) -> Response {
-    shown(tried(&app, &session, &connector, (&peer, &headers), &parameters).await)
+    shown(&app, tried(&app, &session, &connector, (&peer, &headers), &parameters).await)
 }
 
 async fn tried(
@@ -124,5 +124,5 @@ pub(super) fn page(app: &App, way: &Wired, id: &str, attempt: &Attempt, name: St
         error,
         other_ways: (app.ways.possible(limits(app, attempt)).count() > 1).then(|| other_ways(id)),
     };
-    render(status, &page, &sign_in_policy(redirect_uri.as_ref()))
+    render(app.looks.of(attempt.tenant()), status, &page, &sign_in_policy(redirect_uri.as_ref()))
 }

@@ -7,7 +7,7 @@ use tower_sessions::Session;
 use super::{
     browser::{binding, cookie, sign_in_gone, signed_in},
     instead::Instead,
-    pages::{ErrorPage, Link, POLICY},
+    pages::{ErrorPage, Link},
     parameters::Parameters,
 };
 use crate::{
@@ -80,7 +80,7 @@ pub(super) async fn gone(app: &App, session: &Session) -> Instead {
         Ok(None) | Err(_) => false,
     };
     let page = if signed_in { signed_in_already() } else { sign_in_gone() };
-    Instead::page(StatusCode::BAD_REQUEST, &page, POLICY)
+    Instead::page(StatusCode::BAD_REQUEST, page)
 }
 
 fn signed_in_already() -> ErrorPage {
@@ -102,5 +102,5 @@ pub(super) fn no_way() -> Instead {
         next: None,
         reference: None,
     };
-    Instead::page(StatusCode::NOT_FOUND, &page, POLICY)
+    Instead::page(StatusCode::NOT_FOUND, page)
 }

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// A page as it looks where nothing else is configured.
+trait Plain: Template {
+    fn plain(&self) -> askama::Result<String> {
+        let look: &dyn Any = &Look::default();
+        self.render_with_values(&("look", look))
+    }
+}
+
+impl<T: Template> Plain for T {}
+
 const EVIL: &str = r#""><script>alert(1)</script>'&"#;
 
 fn password(error: Option<PasswordError>, name: &str, tenant_known: bool) -> Password {
@@ -91,26 +101,26 @@ fn all() -> Vec<(&'static str, String)> {
     let throttled = |seconds| Some(PasswordError::Throttled { seconds });
     let unavailable = Some(PasswordError::Unavailable { reference: "7f3a-91c2".into() });
     vec![
-        ("choose", choose().render().unwrap()),
-        ("choose-or-find", Choose { find: true, ..choose() }.render().unwrap()),
-        ("find", Choose { find: true, ways: Vec::new(), ..choose() }.render().unwrap()),
+        ("choose", choose().plain().unwrap()),
+        ("choose-or-find", Choose { find: true, ..choose() }.plain().unwrap()),
+        ("find", Choose { find: true, ways: Vec::new(), ..choose() }.plain().unwrap()),
         (
             "find-unknown",
-            Choose { find: true, ways: Vec::new(), typed: "jane@nowhere.example".into(), unknown: true, ..choose() }.render().unwrap(),
+            Choose { find: true, ways: Vec::new(), typed: "jane@nowhere.example".into(), unknown: true, ..choose() }.plain().unwrap(),
         ),
-        ("onward", Onward { to: Link { name: "Acme sign-on".into(), href: "/login/acme?attempt=1".into() } }.render().unwrap()),
-        ("password", password(None, "", false).render().unwrap()),
-        ("password-known", password(None, "alice", true).render().unwrap()),
-        ("password-incomplete", password(Some(PasswordError::Incomplete), "", true).render().unwrap()),
-        ("password-wrong", password(Some(PasswordError::Wrong), "alice", false).render().unwrap()),
-        ("password-throttled", password(throttled(28), "alice@acme", false).render().unwrap()),
-        ("password-unavailable", password(unavailable, "alice", true).render().unwrap()),
-        ("account", account().render().unwrap()),
-        ("sign-out", sign_out(true).render().unwrap()),
-        ("sign-out-unknown", sign_out(false).render().unwrap()),
-        ("signed-out", SignedOut { sign_in: "/account".into() }.render().unwrap()),
-        ("error", error_page().render().unwrap()),
-        ("demo", demo().render().unwrap()),
+        ("onward", Onward { to: Link { name: "Acme sign-on".into(), href: "/login/acme?attempt=1".into() } }.plain().unwrap()),
+        ("password", password(None, "", false).plain().unwrap()),
+        ("password-known", password(None, "alice", true).plain().unwrap()),
+        ("password-incomplete", password(Some(PasswordError::Incomplete), "", true).plain().unwrap()),
+        ("password-wrong", password(Some(PasswordError::Wrong), "alice", false).plain().unwrap()),
+        ("password-throttled", password(throttled(28), "alice@acme", false).plain().unwrap()),
+        ("password-unavailable", password(unavailable, "alice", true).plain().unwrap()),
+        ("account", account().plain().unwrap()),
+        ("sign-out", sign_out(true).plain().unwrap()),
+        ("sign-out-unknown", sign_out(false).plain().unwrap()),
+        ("signed-out", SignedOut { sign_in: "/account".into() }.plain().unwrap()),
+        ("error", error_page().plain().unwrap()),
+        ("demo", demo().plain().unwrap()),
     ]
 }
 
@@ -186,8 +196,8 @@ fn names_are_text_wherever_they_come_from() {
             csrf: evil(),
             attempt: evil(),
         }
-        .render(),
-        Onward { to: link() }.render(),
+        .plain(),
+        Onward { to: link() }.plain(),
         Password {
             connector: evil(),
             client: Some(evil()),
@@ -200,7 +210,7 @@ fn names_are_text_wherever_they_come_from() {
             error: Some(PasswordError::Unavailable { reference: evil() }),
             other_ways: Some(evil()),
         }
-        .render(),
+        .plain(),
         Account {
             display_name: evil(),
             username: evil(),
@@ -213,10 +223,10 @@ fn names_are_text_wherever_they_come_from() {
             csrf: evil(),
             ..account()
         }
-        .render(),
-        SignOut { client: Some(evil()), person: Some(evil()), csrf: evil(), fields: vec![("state", evil())] }.render(),
-        SignedOut { sign_in: evil() }.render(),
-        ErrorPage { title: evil(), what: evil(), todo: evil(), next: Some(link()), reference: Some(evil()) }.render(),
+        .plain(),
+        SignOut { client: Some(evil()), person: Some(evil()), csrf: evil(), fields: vec![("state", evil())] }.plain(),
+        SignedOut { sign_in: evil() }.plain(),
+        ErrorPage { title: evil(), what: evil(), todo: evil(), next: Some(link()), reference: Some(evil()) }.plain(),
         Demo {
             tenants: vec![DemoTenant {
                 id: evil(),
@@ -225,7 +235,7 @@ fn names_are_text_wherever_they_come_from() {
                 people: vec![DemoPerson { username: evil(), password: evil(), display_name: evil() }],
             }],
         }
-        .render(),
+        .plain(),
     ];
     for page in pages {
         let page = page.unwrap();
@@ -237,7 +247,7 @@ fn names_are_text_wherever_they_come_from() {
 #[test]
 fn the_first_empty_field_has_the_focus_and_errors_are_tied_to_it() {
     let focused = |page: Password| {
-        let html = page.render().unwrap();
+        let html = page.plain().unwrap();
         let with: Vec<_> = tags(&html, "input").into_iter().filter(|tag| tag.ends_with(" autofocus")).collect();
         assert_eq!(with.len(), 1);
         with.first().and_then(|tag| attribute(tag, "autocomplete")).unwrap().to_owned()
@@ -245,18 +255,18 @@ fn the_first_empty_field_has_the_focus_and_errors_are_tied_to_it() {
     assert_eq!(focused(password(None, "", false)), "username");
     assert_eq!(focused(password(Some(PasswordError::Wrong), "alice", true)), "current-password");
 
-    let wrong = password(Some(PasswordError::Wrong), "alice", false).render().unwrap();
+    let wrong = password(Some(PasswordError::Wrong), "alice", false).plain().unwrap();
     assert!(wrong.contains("<title>Error: Sign in"));
     assert!(wrong.contains(r#"role="alert""#));
     assert_eq!(wrong.matches(r#"aria-invalid="true""#).count(), 2);
     assert!(wrong.contains(r#"value="alice""#));
-    let busy = password(Some(PasswordError::Throttled { seconds: 1 }), "alice", true).render().unwrap();
+    let busy = password(Some(PasswordError::Throttled { seconds: 1 }), "alice", true).plain().unwrap();
     assert!(busy.contains("Wait 1 second, then") && !busy.contains("aria-invalid"));
 }
 
 #[test]
 fn every_answer_has_the_headers() {
-    let response = render(StatusCode::BAD_REQUEST, &error_page(), POLICY);
+    let response = render(Arc::default(), StatusCode::BAD_REQUEST, &error_page(), POLICY);
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     for (name, value) in [
         ("content-type", "text/html; charset=utf-8"),
@@ -268,7 +278,7 @@ fn every_answer_has_the_headers() {
     ] {
         assert_eq!(response.headers().get(name).unwrap(), value);
     }
-    assert_eq!(render(StatusCode::OK, &error_page(), "a\nb").status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(render(Arc::default(), StatusCode::OK, &error_page(), "a\nb").status(), StatusCode::INTERNAL_SERVER_ERROR);
 }
 
 #[test]
@@ -287,7 +297,7 @@ fn the_form_may_lead_back_to_the_application_and_nowhere_else() {
 
 #[test]
 fn times_are_written_for_people_and_for_machines() {
-    let html = account().render().unwrap();
+    let html = account().plain().unwrap();
     assert!(html.contains(r#"<time datetime="2026-11-21T08:15:30+01:00">21 November 2026, 07:15 UTC</time>"#), "{html}");
 }
 

@@ -9,10 +9,14 @@ use axum::{
     http::Request,
 };
 use claims_mapping::{Claims, Subject};
-use connectors::{ConnectorError, LogoutNotice, LogoutNotices, UpstreamSession, UpstreamUser};
+use connectors::{
+    Callback, ConnectorError, Handshake, LogoutNotice, LogoutNotices, Proven, RedirectLogin, Renewed, Secret, UpstreamSession,
+    UpstreamUser, Wish,
+};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tower::ServiceExt as _;
+use url::Url;
 
 use super::*;
 use crate::{
@@ -55,6 +59,23 @@ impl LogoutNotices for Upstream {
     }
 }
 
+/// No one is asked again; what was said once is believed.
+#[async_trait]
+impl RedirectLogin for Upstream {
+    async fn begin(&self, _: &Handshake, _: &Wish, _: OffsetDateTime) -> Result<Url, ConnectorError> {
+        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
+    }
+    async fn finish(&self, _: &Handshake, _: &Wish, _: &Callback, _: OffsetDateTime) -> Result<Option<Proven>, ConnectorError> {
+        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
+    }
+    async fn renew(&self, _: &Subject, _: &Secret, _: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
+        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
+    }
+    fn believed_seconds(&self) -> u64 {
+        3_600
+    }
+}
+
 struct House {
     app: Arc<App>,
     doors: Router,
@@ -87,7 +108,7 @@ impl House {
                 policy: way.policy.clone(),
                 password: None,
                 directory: None,
-                redirect: None,
+                redirect: Some(Arc::clone(&upstream) as _),
                 token: None,
                 logout: (way.id.as_str() != "plain").then(|| Arc::clone(&upstream) as _),
                 join: None,
