@@ -91,6 +91,10 @@ fn t18_keys_in_a_header_and_critical_extensions_are_not_followed() {
         let token = known.token_with(&json!({"crit": crit, "b64": false, "exp": 1}), &claims());
         assert_eq!(verify(&it, &[&known], &token).unwrap_err(), Refusal::Critical, "{crit}");
     }
+    let null = format!("{}.{}.{}", B64.encode(r#"{"alg":"ES256","crit":null}"#), B64.encode(claims().to_string()), B64.encode("x"));
+    assert_eq!(verify(&it, &[&known], &null).unwrap_err(), Refusal::Critical);
+    let twice = format!("{}.{}.{}", B64.encode(r#"{"alg":"none","alg":"ES256"}"#), B64.encode(claims().to_string()), B64.encode("x"));
+    assert_eq!(verify(&it, &[&known], &twice).unwrap_err(), Refusal::Malformed);
     assert!(verify(&it, &[&known], &known.token_with(&json!({"jku": "https://evil.example"}), &claims())).is_ok(), "it is not looked at");
 }
 
