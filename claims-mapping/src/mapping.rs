@@ -176,6 +176,8 @@ pub struct Mapping {
     email_verified: Option<Rule>,
     /// What all expressions over `claims` name together; `None` where there are none.
     names: Option<Names>,
+    /// Claims that are read beside the mapping.
+    beside: BTreeSet<String>,
     patterns: Arc<[Pattern]>,
 }
 
@@ -215,7 +217,14 @@ impl Mapping {
         }
     }
 
-    /// The top-level claims that the rules name, so that a connector knows whether it has to ask for more; `None` where an
+    /// The same mapping, where this claim of the person is read beside it, as a join with a directory does.
+    #[must_use]
+    pub fn with_claim(mut self, name: &str) -> Self {
+        self.beside.insert(name.to_owned());
+        self
+    }
+
+    /// The top-level claims that the rules name or that are read beside them, so that a connector knows whether it has to ask for more; `None` where an
     /// expression uses `claims` as a whole, or by a name that only its evaluation knows: then any may matter.
     #[must_use]
     pub fn claim_names(&self) -> Option<BTreeSet<&str>> {
@@ -235,7 +244,8 @@ impl Mapping {
             Some(names) => Some(names.fields.iter().map(String::as_str)),
             None => None,
         };
-        Some(plain.chain(verified).chain(required).chain(in_expressions.into_iter().flatten()).collect())
+        let beside = self.beside.iter().map(String::as_str);
+        Some(plain.chain(verified).chain(required).chain(beside).chain(in_expressions.into_iter().flatten()).collect())
     }
 
     /// Whether there is a tenant rule at all.

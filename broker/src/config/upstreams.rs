@@ -140,7 +140,10 @@ fn build(parts: &Parts, path: &str, config: &ConnectorConfig, rule: Option<&Tena
     let is_mapped = config.tenants.is_some() || is_given(&config.mapping.claim_mappings.tenant);
     let quiet = |message: &str| without(message, quotable(at(&parts.root, path)).iter().map(String::as_str));
     let mapping = match Mapping::compile(&merged(&config.mapping, config.upstream.default_mapping(), is_mapped)) {
-        Ok(mapping) => Arc::new(mapping),
+        Ok(mapping) => Arc::new(match &config.join {
+            Some(join) => mapping.with_claim(&join.claim),
+            None => mapping,
+        }),
         Err(faults) => {
             if faults.is_empty() {
                 places.fault(path, "the mapping can not be used");

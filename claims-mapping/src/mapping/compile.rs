@@ -77,6 +77,7 @@ impl Compiler {
                 email,
                 email_verified,
                 names: self.names,
+                beside: BTreeSet::new(),
                 patterns: self.patterns.into(),
             }),
             _ => Err(self.faults),

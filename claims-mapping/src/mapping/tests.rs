@@ -338,6 +338,8 @@ fn the_claims_that_a_mapping_names_are_known() {
         "userValidationRules": [{"expression": "user.username != 'root'"}],
     }));
     assert_eq!(told.as_deref(), Some("e g h t u v w-x x"));
+    let joined = mapping(json!({"claimMappings": {"username": {"claim": "u"}}})).with_claim("employee_number");
+    assert_eq!(joined.claim_names(), Some(["employee_number", "u"].into()));
     assert_eq!(names(json!({"claimMappings": {"username": {"claim": "email"}}})).as_deref(), Some("email email_verified"));
     assert_eq!(names(json!({"claimMappings": {"username": {"claim": "u"}, "groups": {"expression": "claims.map(c, c)"}}})), None);
     assert_eq!(names(json!({"claimMappings": {"username": {"claim": "u"}, "groups": {"expression": "claims[claims.a]"}}})), None);

@@ -261,6 +261,20 @@ fn keys_are_fetched_again_where_the_one_that_is_named_is_missing() {
 }
 
 #[test]
+fn keys_are_fetched_again_where_none_is_named_and_none_fits() {
+    let op = Op::start();
+    let login = op.login();
+    op.grants_by(&Signer::es256("k1").without_kid(), json!({}));
+    unusable_because(op.finish_with(&login, &Wish::default(), &code()), "signature");
+    let rotated = Signer::es256("k1").without_kid();
+    op.grants_by(&rotated, json!({}));
+    op.answers("/keys", 200, json!({"keys": [rotated.jwk()]}));
+    unusable_because(op.finish_with(&login, &Wish::default(), &code()), "signature");
+    assert_eq!(op.asked("/keys"), 1, "not within ten seconds");
+    assert!(op.runtime.block_on(login.finish(&handshake(), &Wish::default(), &code(), at(11))).unwrap().is_some());
+}
+
+#[test]
 fn a_wish_for_a_recent_proof_is_held_against_auth_time() {
     let op = Op::start();
     let login = op.login();
