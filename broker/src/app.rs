@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
+    branding::Looks,
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
@@ -60,6 +61,8 @@ pub struct App {
     pub issuer: String,
     /// The configuration.
     pub config: Config,
+    /// How the pages look.
+    pub looks: Looks,
     /// What a test replaces.
     pub seams: Seams,
     /// The signing keys.
@@ -103,7 +106,7 @@ pub struct App {
 /// # Errors
 /// When keys or secrets can not be read, or the store could not tell.
 pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
-    let Loaded { config, tenants, connectors, .. } = loaded;
+    let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
     let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
@@ -114,7 +117,6 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
     let outbox = Outbox::new(Arc::clone(store));
-    let ending = Ending::new(Arc::clone(store), outbox.clone());
     let sealing = Sealing::open(&**store, Arc::clone(entropy), config.store.sealing_key_file.as_deref(), now).await?;
     let lifetimes = &config.lifetimes;
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
@@ -125,8 +127,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         admission: Arc::clone(&admission),
         grants: Arc::new(UpstreamGrants::new(Arc::clone(store), Arc::clone(entropy), sealing, Arc::clone(&admission), seconds(longest))),
         people: signed_in_people.clone(),
+        ending: Ending::new(Arc::clone(store), outbox.clone()),
         lifetime: seconds(lifetimes.session_seconds),
-        ending,
     });
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
@@ -176,6 +178,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         judge,
         reviewers,
         config,
+        looks,
         seams,
     })
 }

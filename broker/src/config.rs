@@ -6,6 +6,7 @@
 //! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
 
 mod authentication;
+mod branding;
 mod check;
 mod clients;
 mod environment;

@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod assets;
 pub(crate) mod authorize;
+pub(crate) mod brand;
 pub(crate) mod browser;
 pub(crate) mod callback;
 pub(crate) mod caller;
@@ -69,7 +70,8 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
     let others = Router::new()
         .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
-        .route(assets::ROUTE, get(assets::serve));
+        .route(assets::ROUTE, get(assets::serve))
+        .route("/brand/{hash}", get(brand::serve));
     let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
     let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
     layers::around(routes, app).with_state(Arc::clone(app))

@@ -1,6 +1,7 @@
 //! Denizen, a multi-tenant identity broker.
 
 mod app;
+pub mod branding;
 pub mod cli;
 pub mod config;
 pub mod deadline;

@@ -1,9 +1,8 @@
 //! Browser sign-in as a state machine: an [`Attempt`] is begun for an application's request (or for the account page),
 //! someone proves who they are, the attempt is consumed, and a [`Session`] stands.
 //!
-//! It owns attempts, sessions and how they end, what goes on at their upstreams, the slowing of guesses, what a browser is bound
-//! to while it is at an upstream's own pages, and which ways to sign in there are for whom. What an application then gets, grants
-//! decides.
+//! It owns attempts, sessions and how they end, the slowing of guesses, what a browser is bound to while it is at an upstream's
+//! own pages, what goes on there later, and which ways to sign in there are for whom. What an application then gets, grants decides.
 
 mod attempt;
 mod browser;

@@ -28,7 +28,8 @@ use zeroize::Zeroizing;
 use crate::{
     config::SearchConfig,
     directory::{People, Search},
-    login::{AtUpstream, Entering, SessionParts, Sessions, SignedIn, UpstreamGrants},
+    login::{AtUpstream, Ending, Entering, SessionParts, Sessions, SignedIn, UpstreamGrants},
+    logout_notices::Outbox,
     sealing::Sealing,
     seams::{Entropy, SystemEntropy},
     store::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded},
@@ -80,8 +81,10 @@ impl RedirectLogin for Provider {
         match says {
             Some(Says::Gone) => Ok(None),
             Some(Says::Unavailable) => Err(ConnectorError::Unavailable("it is down".to_owned())),
-            Some(Says::Still(user, token)) => Ok(Some(Renewed { user, refresh_token: token.map(|token| Secret::new(token.to_owned())) })),
-            None => Ok(Some(Renewed { user: None, refresh_token: None })),
+            Some(Says::Still(user, token)) => {
+                Ok(Some(Renewed { user: Ok(user), refresh_token: token.map(|token| Secret::new(token.to_owned())) }))
+            }
+            None => Ok(Some(Renewed { user: Ok(None), refresh_token: None })),
         }
     }
     fn believed_seconds(&self) -> u64 {
@@ -213,12 +216,14 @@ impl Plan {
         let grants =
             Arc::new(UpstreamGrants::new(Arc::clone(&shared), Arc::clone(&entropy), sealing, Arc::clone(&admission), Duration::days(14)));
         let signed_in = SignedInPeople::new(Arc::clone(&shared), Duration::days(90));
+        let ending = Ending::new(Arc::clone(&shared), Outbox::new(Arc::clone(&shared)));
         let parts = SessionParts {
             store: shared,
             entropy,
             admission: Arc::clone(&admission),
             grants,
             people: signed_in.clone(),
+            ending,
             lifetime: Duration::hours(12),
         };
         let people = People::new(Arc::clone(&admission), signed_in, SearchConfig::default());

@@ -83,9 +83,10 @@ pub(crate) fn build(config: &OidcConfig, context: Context<'_>) -> Result<Connect
     let token = accept_tokens.then(|| {
         Arc::new(UpstreamTokens { id: context.id.clone(), provider: Arc::clone(&provider), verifier }) as Arc<dyn TokenAuthentication>
     });
-    let logout = client
-        .as_ref()
-        .map(|client| Arc::new(Notices { provider: Arc::clone(&provider), client_id: client.id.clone() }) as Arc<dyn LogoutNotices>);
+    let logout = client.as_ref().map(|client| {
+        Arc::new(Notices { id: context.id.clone(), provider: Arc::clone(&provider), client_id: client.id.clone() })
+            as Arc<dyn LogoutNotices>
+    });
     let redirect = client.zip(context.issuer).map(|(client, issuer)| {
         let need = Need::new(client.user_info, context.mapping.claim_names());
         let believed_seconds = client.believed_seconds;

@@ -5,7 +5,7 @@
 //! `want`, `wantErr`, `wantInitErr`, `wantSkip`. Without the variable a small sample of the same form is run, whose tokens are signed
 //! here.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,7 +14,7 @@ use aws_lc_rs::{
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
-use claims_mapping::{ConnectorId, MappedUser, Mapping, MappingConfig, Subject, UpstreamUser};
+use claims_mapping::{ConnectorId, MappedUser, Mapping, MappingConfig, Rejection, Subject, UpstreamUser};
 use connectors::{
     UnverifiedToken,
     config::{Context, Upstream},
@@ -105,7 +105,7 @@ impl Case {
         };
         // Kubernetes has no subject besides the username; Denizen admits nobody without one, after the mapping.
         let subject = Subject::parse(claims.get("sub").and_then(Value::as_str).unwrap_or("someone")).map_err(|error| error.to_string())?;
-        Ok(match mapping.evaluate(&UpstreamUser { subject, claims }) {
+        Ok(match evaluate(&mapping, &UpstreamUser { subject, claims }) {
             Ok(user) => Outcome::Mapped(Box::new(user)),
             Err(rejection) => Outcome::Refused(rejection.to_string()),
         })
@@ -142,6 +142,16 @@ impl Case {
             _ => None,
         }
     }
+}
+
+fn evaluate(mapping: &Mapping, user: &UpstreamUser) -> Result<MappedUser, Rejection> {
+    let outcome = mapping.evaluate(user);
+    // The explanation walks the same way: its last step fails where the mapping does, and no other.
+    let steps = mapping.explain(user).steps;
+    assert!(steps.iter().rev().skip(1).all(|step| step.gave.is_ok()), "{steps:?}");
+    let last = steps.last().expect("the username is always a step");
+    assert_eq!(last.gave.as_ref().err(), outcome.as_ref().err().map(ToString::to_string).as_ref());
+    outcome
 }
 
 /// Signs with a key of this moment.

@@ -106,6 +106,36 @@ async fn a_person_signs_in_without_script() {
 }
 
 #[tokio::test]
+async fn a_person_is_asked_before_an_application_signs_them_out_and_goes_back_to_it() {
+    let mut application = Application::start().await;
+    let bye = format!("http://127.0.0.1:{}/bye", application.port);
+    let broker = Broker::start(Configuration::default().with_client("web", "postLogoutRedirectUris", json!([bye]))).await;
+    let chrome = Chrome::start(Scripts::Off).await;
+    chrome.open(&format!("{}{}", broker.issuer(), application.request().with("tenant", "acme").path())).await;
+    chrome.wait_for_text("The web application").await;
+    chrome.type_keys("jane").await;
+    chrome.press(Key::Tab).await;
+    chrome.type_keys(&password_of("acme", "jane")).await;
+    chrome.press(Key::Enter).await;
+    application.code().await;
+
+    let ask = format!("{}/oauth2/logout?client_id=web&post_logout_redirect_uri={bye}&state=s", broker.issuer());
+    chrome.open(&ask).await;
+    let text = chrome.wait_for_text("Sign out?").await;
+    assert!(text.contains("The web application") && text.contains("Jane Jones (Acme Corporation)"), "{text}");
+    chrome.client.find(Locator::LinkText("Stay signed in")).await.unwrap().click().await.unwrap();
+    chrome.wait_for_text("jane@acme.example").await;
+    chrome.open(&ask).await;
+    chrome.wait_for_text("Sign out?").await;
+    chrome.client.find(Locator::Css("form button")).await.unwrap().click().await.unwrap();
+    // The page's policy lets its form lead there.
+    assert_eq!(chrome.wait_for_address(&bye).await.as_str(), format!("{bye}?state=s"));
+    chrome.open(&format!("{}/account", broker.issuer())).await;
+    chrome.wait_for_address(&format!("{}/login", broker.issuer())).await;
+    chrome.close().await;
+}
+
+#[tokio::test]
 async fn a_person_chooses_a_way_to_sign_in() {
     let mut configuration = Configuration::default().with_client("web", "connectors", json!(["people", "globex-own"]));
     configuration.set(

@@ -51,6 +51,7 @@ fn staged(path: &Path, folder: &Path) -> PathBuf {
         match name.extension().and_then(|e| e.to_str()) {
             Some("crt") if file.ends_with("tls.crt") => assert_eq!(name, files.certificate),
             Some("crt") => _ = authority.write(&name),
+            Some("pem") => _ = fs::copy(&files.key, &name).unwrap(),
             Some("key" | "redb") => {}
             _ => fs::write(&name, "a-secret-in-a-file\n").unwrap(),
         }

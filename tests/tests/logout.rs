@@ -1,7 +1,9 @@
 //! Signing out: through an application (RP-initiated), and how applications are told (back-channel).
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::BTreeSet;
 
+use denizen::seams::{Clock as _, SystemClock};
 use denizen_tests::{
     Answer, Authorization, Broker, Browser, Configuration, LogoutReceiver, Tokens,
     configuration::{REVIEWER_TOKEN, hash_of, password_of, secret_of},
@@ -102,8 +104,8 @@ async fn a_hint_of_this_session_ends_it_without_asking() {
 async fn an_expired_hint_is_as_good() {
     let broker = Broker::start(configuration().with("/lifetimes", json!({"idTokenSeconds": 1}))).await;
     let mut person = jane(&broker).await;
-    let exp = jwt::claims(person.tokens.id())["exp"].as_u64().unwrap();
-    while std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() <= exp {
+    let exp = jwt::claims(person.tokens.id())["exp"].as_i64().unwrap();
+    while SystemClock.now().unix_timestamp() <= exp {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let path = logout(&[("id_token_hint", person.tokens.id()), ("post_logout_redirect_uri", BYE)]);

@@ -1,5 +1,5 @@
 //! Finding the way to sign in, and what is told of ways, tenants and refusals to whom.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use denizen_tests::{
     Answer, Authorization, Broker, Browser, Configuration,

@@ -253,7 +253,7 @@ pub(super) fn names(parts: &Parts, lent: &[String], tenants: &[Tenant], places: 
             }
             continue;
         }
-        let label = label(config, tenants);
+        let label = || label(config, tenants);
         for (part, mapped, kind) in [
             ("claimMappings.username", &config.mapping.claim_mappings.username, &USER),
             ("claimMappings.groups", &config.mapping.claim_mappings.groups, &GROUP),
@@ -261,9 +261,9 @@ pub(super) fn names(parts: &Parts, lent: &[String], tenants: &[Tenant], places: 
             let here = join(path, part);
             let prefix = mapped.prefix.as_deref().unwrap_or_default();
             if prefix.contains(':') {
-                places.warning(here, kind.with_colon(&mapped.claim, prefix, &label));
+                places.warning(here, kind.with_colon(&mapped.claim, prefix, &label()));
             } else if is_lent && is_given(mapped) {
-                places.warning(here, kind.renamed(prefix, &label));
+                places.warning(here, kind.renamed(prefix, &label()));
             }
         }
         if is_lent && places.has(&join(path, "claimMappings.uid")) {

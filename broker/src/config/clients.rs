@@ -72,15 +72,22 @@ const REGISTERED: [&str; 52] = [
     "typ",
 ];
 
+/// The ids that clients and reviewers can refer to.
+struct Known<'p> {
+    tenants: BTreeSet<&'p str>,
+    connectors: BTreeSet<&'p str>,
+}
+
 /// Finds the faults of `clients` and `reviewers`.
 pub(super) fn check(parts: &Parts, places: &mut Places) {
+    let known = Known { tenants: parts.declared_tenants(places), connectors: parts.declared("connectors") };
     let mut ids: HashMap<&str, &str> = HashMap::new();
     for (path, client) in &parts.clients {
         name(&client.id, &join(path, "id"), places);
         if let Some(other) = ids.insert(&client.id, path) {
             places.fault(join(path, "id"), format!("the client {} has this id already", places.line_of(other)));
         }
-        one_client(parts, path, client, places);
+        one_client(parts, &known, path, client, places);
     }
     let mut ids: HashMap<&str, &str> = HashMap::new();
     for (path, reviewer) in &parts.reviewers {
@@ -88,7 +95,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
         if let Some(other) = ids.insert(&reviewer.id, path) {
             places.fault(join(path, "id"), format!("the reviewer {} has this id already", places.line_of(other)));
         }
-        one_reviewer(parts, path, reviewer, places);
+        one_reviewer(parts, &known, path, reviewer, places);
     }
     same_credentials(parts, places);
 }
@@ -100,7 +107,7 @@ fn name(id: &str, path: &str, places: &mut Places) {
     }
 }
 
-fn one_client(parts: &Parts, path: &str, client: &ClientConfig, places: &mut Places) {
+fn one_client(parts: &Parts, known: &Known<'_>, path: &str, client: &ClientConfig, places: &mut Places) {
     display_name(client.display_name.as_deref(), &join(path, "displayName"), places);
     let has_secret = secret(client.secret.as_ref(), client.secret_file.as_deref(), path, ["secret", "secretFile"], places);
     let grants = &client.grant_types;
@@ -141,15 +148,15 @@ fn one_client(parts: &Parts, path: &str, client: &ClientConfig, places: &mut Pla
     for (index, audience) in client.audiences.iter().enumerate() {
         audience_name(audience, &format!("{path}.audiences[{index}]"), places);
     }
-    let (tenants, connectors) = (parts.declared_tenants(places), parts.declared("connectors"));
-    client.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", &tenants, places));
+    let Known { tenants, connectors } = known;
+    client.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", tenants, places));
     client
         .connectors
         .iter()
         .flatten()
-        .for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", &connectors, places));
+        .for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", connectors, places));
     if let Some(id) = client.tenant.as_ref().filter(|id| !tenants.contains(id.as_str())) {
-        places.fault(join(path, "tenant"), unknown("tenant", id.as_str(), &tenants));
+        places.fault(join(path, "tenant"), unknown("tenant", id.as_str(), tenants));
     }
     if let Some(claim) = &client.tenant_claim {
         if REGISTERED.contains(&claim.as_str()) {
@@ -236,7 +243,7 @@ fn audience_name(audience: &str, path: &str, places: &mut Places) {
     }
 }
 
-fn one_reviewer(parts: &Parts, path: &str, reviewer: &ReviewerConfig, places: &mut Places) {
+fn one_reviewer(parts: &Parts, known: &Known<'_>, path: &str, reviewer: &ReviewerConfig, places: &mut Places) {
     let keys = ["bearerToken", "bearerTokenFile"];
     let has_token = secret(reviewer.bearer_token.as_ref(), reviewer.bearer_token_file.as_deref(), path, keys, places);
     let has_credential = has_token || ["certificateName", "client"].iter().any(|key| places.has(&join(path, key)));
@@ -264,8 +271,7 @@ fn one_reviewer(parts: &Parts, path: &str, reviewer: &ReviewerConfig, places: &m
     }
     if let Some(id) = &reviewer.client {
         let here = join(path, "client");
-        let known = parts.declared("clients");
-        if !known.contains(id.as_str()) {
+        if !parts.declared("clients").contains(id.as_str()) {
             places.fault(here, "no client has this id");
         } else if let Some((_, client)) = parts.clients.iter().find(|(_, client)| client.id == *id) {
             if !client.grant_types.contains(&GrantType::ClientCredentials) {
@@ -277,10 +283,10 @@ fn one_reviewer(parts: &Parts, path: &str, reviewer: &ReviewerConfig, places: &m
             }
         }
     }
-    let (tenants, connectors) = (parts.declared_tenants(places), parts.declared("connectors"));
-    reviewer.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", &tenants, places));
+    let Known { tenants, connectors } = known;
+    reviewer.tenants.iter().flatten().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", tenants, places));
     let listed = reviewer.connectors.iter().flatten();
-    listed.for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", &connectors, places));
+    listed.for_each(|id| reference(parts, &join(path, "connectors"), id.as_str(), "connector", connectors, places));
 }
 
 /// A credential that two reviewers share would always mean the first.

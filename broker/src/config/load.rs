@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
+use crate::branding::Looks;
 use claims_mapping::{ConnectorPolicy, Mapping, Tenant, TenantId};
 use connectors::Connector;
 use serde::de::DeserializeOwned;
@@ -9,8 +10,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig, SearchConfig,
-    StoreConfig, SystemTenantConfig, TenantConfig, authentication, check, clients,
+    Branding, ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig,
+    SearchConfig, StoreConfig, SystemTenantConfig, TenantConfig, authentication, branding, check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -28,6 +29,8 @@ pub struct Loaded {
     pub tenants: Vec<Tenant>,
     /// The connectors, in the order of the file; also those that are disabled.
     pub connectors: Vec<LoadedConnector>,
+    /// How the pages look.
+    pub looks: Looks,
     /// What is allowed and deserves a look.
     pub warnings: Vec<Fault>,
 }
@@ -82,13 +85,14 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     let connectors = upstreams::check(&parts, &mut places);
     authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
+    let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
     if places.faults.is_empty() {
         match serde_json::from_value(parts.root) {
             Ok(config) => {
                 hide(&mut places.warnings, &places.secrets);
                 faults::sort(&mut places.warnings);
-                return Ok(Loaded { config, tenants, connectors, warnings: places.warnings });
+                return Ok(Loaded { config, tenants, connectors, looks, warnings: places.warnings });
             }
             // The parts were readable one by one, so that this is a fault of the program.
             Err(_) => places.fault("", "the configuration can not be read as a whole"),
@@ -131,6 +135,7 @@ pub(super) struct Parts {
     pub(super) keys: KeysConfig,
     pub(super) guessing: GuessingConfig,
     pub(super) search: SearchConfig,
+    pub(super) branding: Branding,
     pub(super) refusals: RefusalsConfig,
 }
 
@@ -152,6 +157,7 @@ impl Parts {
             keys: one(&root, "keys", places),
             guessing: one(&root, "guessing", places),
             search: one(&root, "search", places),
+            branding: one(&root, "branding", places),
             refusals: one(&root, "refusals", places),
             root,
         }

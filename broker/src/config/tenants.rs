@@ -96,10 +96,9 @@ fn labels(parts: &Parts, tenants: &[Tenant], paths: &[String], places: &mut Plac
 /// What an upstream calls a tenant must name one tenant only. A tenant without a name of its own there is called by its id.
 fn external_ids(tenants: &[Tenant], paths: &[String], places: &mut Places) {
     let mut named: BTreeMap<(&ConnectorId, &str), &str> = BTreeMap::new();
-    let connectors: BTreeSet<&ConnectorId> = tenants.iter().flat_map(|tenant| tenant.external_ids.keys()).collect();
-    for connector in connectors {
-        for (tenant, path) in tenants.iter().zip(paths) {
-            let Some(external) = tenant.external_ids.get(connector) else { continue };
+    let by_id: HashMap<&str, (&Tenant, &String)> = tenants.iter().zip(paths).rev().map(|entry| (entry.0.id.as_str(), entry)).collect();
+    for (tenant, path) in tenants.iter().zip(paths) {
+        for (connector, external) in &tenant.external_ids {
             let here = join(&join(path, "externalIds"), connector.as_str());
             if external.is_empty() || external.chars().count() > 255 || external.chars().any(char::is_control) {
                 places.fault(&here, "it must be 1 to 255 characters without control characters");
@@ -107,10 +106,7 @@ fn external_ids(tenants: &[Tenant], paths: &[String], places: &mut Places) {
             if let Some(other) = named.insert((connector, external), path) {
                 places.fault(&here, format!("the tenant {} has this name at the connector already", places.line_of(other)));
             }
-            let by_id = tenants
-                .iter()
-                .zip(paths)
-                .find(|(t, _)| t.id.as_str() == external && !t.external_ids.contains_key(connector) && t.id != tenant.id);
+            let by_id = by_id.get(external.as_str()).filter(|(t, _)| !t.external_ids.contains_key(connector) && t.id != tenant.id);
             if let Some((_, other)) = by_id {
                 places.fault(
                     &here,

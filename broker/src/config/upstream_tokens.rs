@@ -94,3 +94,68 @@ fn issuers(oidc: &OidcConfig) -> Vec<String> {
 
 /// What stands for the token's `tid` in a templated issuer.
 const TEMPLATE: &str = "{tenantid}";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::load_text;
+
+    fn faults(connectors: &str, upstream_tokens: &str) -> Vec<String> {
+        let text = format!(
+            "issuer: http://127.0.0.1:5556\ntenants: [{{id: a}}, {{id: b}}]\nconnectors:\n{connectors}reviewers: [{{id: k, audiences: [x], upstreamTokens: [{upstream_tokens}]}}]\n"
+        );
+        let faults = load_text(&text, Path::new("/nowhere"), "d.yaml").err();
+        faults.map(|faults| faults.list().iter().map(|fault| fault.line("d").replace("d:", "")).collect()).unwrap_or_default()
+    }
+
+    fn sso(id: &str, rest: &str) -> String {
+        format!("  - {{id: {id}, type: oidc, tenant: {{fixed: a}}, clientId: denizen, allowedNetworks: [127.0.0.1], {rest}}}\n")
+    }
+
+    const TAKING: &str = "acceptTokens: true, issuer: {url: 'https://sso.example', audiences: [kube]}";
+
+    #[test]
+    fn a_reviewer_takes_tokens_of_connectors_that_give_them() {
+        let taking = sso("sso", TAKING);
+        assert_eq!(faults(&taking, "{connector: sso, audiences: [kube]}"), Vec::<String>::new());
+        assert_eq!(
+            faults(
+                &taking,
+                "{connector: sso, audiences: [kube, denizen]}, {connector: sso, audiences: []}, {connector: ss0, audiences: [k]}"
+            ),
+            [
+                "5:89: reviewers[0].upstreamTokens[0].audiences[1]: it is none of the connector's `issuer.audiences` (its `clientId` where it has none)",
+                "5:112: reviewers[0].upstreamTokens[1].connector: the entry at line 5 has this connector already",
+                "5:128: reviewers[0].upstreamTokens[1].audiences: name at least one of the connector's audiences",
+                "5:145: reviewers[0].upstreamTokens[2].connector: no connector has this id; is it `sso`?",
+            ]
+        );
+        let own_id = sso("sso", "acceptTokens: true, issuer: {url: 'https://sso.example'}");
+        assert_eq!(faults(&own_id, "{connector: sso, audiences: [denizen]}"), Vec::<String>::new());
+        let not_taking = sso("sso", "issuer: {url: 'https://sso.example'}");
+        let fault = "5:70: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
+        assert_eq!(faults(&not_taking, "{connector: sso, audiences: [denizen]}"), [fault]);
+        let file = "  - {id: sso, type: file, tenant: {fixed: a}, users: [{id: u1, username: ann}]}\n";
+        let found = faults(file, "{connector: sso, audiences: [k]}");
+        assert_eq!(found, ["5:70: reviewers[0].upstreamTokens[0].connector: a connector of this type has no tokens of its own"]);
+    }
+
+    #[test]
+    fn a_token_has_one_judge() {
+        let apart = "claimValidationRules: [{claim: team, requiredValue: x}], ";
+        let two = |a: &str, b: &str| faults(&format!("{}{}", sso("one", a), sso("two", &format!("{apart}{b}"))), "");
+        let rule = "claimValidationRules: [{claim: team, requiredValue: y}], ";
+        let found = two(&format!("{rule}{TAKING}"), TAKING);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("connectors[1].issuer.url: the connector at line 4 takes the tokens of this issuer too"), "{found:?}");
+        assert_eq!(two(&format!("{rule}{TAKING}"), "issuer: {url: 'https://sso.example'}"), Vec::<String>::new());
+        assert_eq!(two(&format!("{rule}{TAKING}"), &format!("disabled: true, {TAKING}")), Vec::<String>::new());
+        let template = "acceptTokens: true, issuer: {url: 'https://login.example/{tenantid}', discoveryURL: 'https://login.example/d', allowedTenantIds: [t1, t2]}";
+        let found = two(template, "acceptTokens: true, issuer: {url: 'https://login.example/t2'}");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(two(template, "acceptTokens: true, issuer: {url: 'https://login.example/t3'}"), Vec::<String>::new());
+        let own = faults(&sso("one", "acceptTokens: true, issuer: {url: 'http://127.0.0.1:5556'}"), "");
+        assert!(own.iter().any(|fault| fault.contains("it is Denizen's own issuer")), "{own:?}");
+    }
+}

@@ -21,13 +21,14 @@ use super::{
 pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> {
     let mut loaded = Vec::new();
     let mut ids: HashMap<&str, &str> = HashMap::new();
+    let tenants = parts.declared_tenants(places);
     for (path, config) in &parts.connectors {
         if let Some(other) = ids.insert(config.id.as_str(), path) {
             places.fault(join(path, "id"), format!("the connector {} has this id already", places.line_of(other)));
         }
         display_name(config.display_name.as_deref(), &join(path, "displayName"), places);
         trust(parts, path, config, places);
-        let rule = tenant_rule(parts, path, config, places);
+        let rule = tenant_rule(parts, &tenants, path, config, places);
         if let (Some(entry), Some(issuer)) = (build(parts, path, config, rule.as_ref(), places), &parts.issuer)
             && let Some(tenant_rule) = rule
         {
@@ -76,8 +77,7 @@ fn trust(parts: &Parts, path: &str, config: &ConnectorConfig, places: &mut Place
 }
 
 /// Exactly one of a fixed tenant, a mapping with its allow-list, and the default tenant.
-fn tenant_rule(parts: &Parts, path: &str, config: &ConnectorConfig, places: &mut Places) -> Option<TenantRule> {
-    let known = parts.declared_tenants(places);
+fn tenant_rule(parts: &Parts, known: &BTreeSet<&str>, path: &str, config: &ConnectorConfig, places: &mut Places) -> Option<TenantRule> {
     let is_mapped = is_given(&config.mapping.claim_mappings.tenant);
     let mapping = join(path, "claimMappings.tenant");
     match (&config.tenant, &config.tenants) {
@@ -91,10 +91,10 @@ fn tenant_rule(parts: &Parts, path: &str, config: &ConnectorConfig, places: &mut
         }
         (Some(tenant), None) => {
             if !known.contains(tenant.fixed.as_str()) {
-                places.fault(join(path, "tenant.fixed"), unknown("tenant", tenant.fixed.as_str(), &known));
+                places.fault(join(path, "tenant.fixed"), unknown("tenant", tenant.fixed.as_str(), known));
             }
             let closed =
-                parts.tenants.iter().find(|(_, t)| t.id == tenant.fixed && t.connectors.as_ref().is_some_and(|c| !c.contains(&config.id)));
+                parts.tenants.iter().find(|(_, t)| t.connectors.as_ref().is_some_and(|c| t.id == tenant.fixed && !c.contains(&config.id)));
             if let Some((other, _)) = closed {
                 let other = places.line_of(&join(other, "connectors"));
                 places.fault(join(path, "tenant.fixed"), format!("the tenant's own list of connectors, {other}, does not have this one"));
@@ -114,7 +114,7 @@ fn tenant_rule(parts: &Parts, path: &str, config: &ConnectorConfig, places: &mut
                     if list.is_empty() {
                         places.fault(join(path, "tenants"), "name at least one tenant, or `all`");
                     }
-                    list.iter().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", &known, places));
+                    list.iter().for_each(|id| reference(parts, &join(path, "tenants"), id.as_str(), "tenant", known, places));
                     Some(list.clone())
                 }
             }))
@@ -138,8 +138,7 @@ type Built = (Arc<Mapping>, connectors::Connector);
 
 fn build(parts: &Parts, path: &str, config: &ConnectorConfig, rule: Option<&TenantRule>, places: &mut Places) -> Option<Built> {
     let is_mapped = config.tenants.is_some() || is_given(&config.mapping.claim_mappings.tenant);
-    let quoted = quotable(at(&parts.root, path));
-    let quiet = |message: &str| without(message, quoted.iter().map(String::as_str));
+    let quiet = |message: &str| without(message, quotable(at(&parts.root, path)).iter().map(String::as_str));
     let mapping = match Mapping::compile(&merged(&config.mapping, config.upstream.default_mapping(), is_mapped)) {
         Ok(mapping) => Arc::new(mapping),
         Err(faults) => {
@@ -232,19 +231,19 @@ fn is_given(part: &ClaimOrExpression) -> bool {
 
 /// Two connectors on one upstream would let one person in as two, in two tenants, unless something tells their users apart.
 fn shared_upstreams(parts: &Parts, places: &mut Places) {
-    let on: Vec<_> = parts.connectors.iter().filter(|(_, config)| !config.disabled).collect();
-    let mut rest = on.as_slice();
-    while let Some(((path, config), before)) = rest.split_last() {
-        rest = before;
+    let mut at: HashMap<String, Vec<&(String, ConnectorConfig)>> = HashMap::new();
+    for entry in parts.connectors.iter().filter(|(_, config)| !config.disabled) {
+        let (path, config) = entry;
         let own = addresses(&config.upstream);
-        let shared = before.iter().find(|(_, other)| !own.is_disjoint(&addresses(&other.upstream)) && !are_apart(config, other));
-        if let Some((other, _)) = shared {
+        let before = own.iter().filter_map(|address| at.get(address)).flatten();
+        if let Some((other, _)) = before.copied().find(|(_, other)| !are_apart(config, other)) {
             let message = format!(
                 "it has the same upstream as the connector {}, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base or filter",
                 places.line_of(other)
             );
             places.fault(path, message);
         }
+        own.into_iter().for_each(|address| at.entry(address).or_default().push(entry));
     }
 }
 
@@ -258,12 +257,8 @@ fn addresses(upstream: &Upstream) -> BTreeSet<String> {
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {
-    let listed = |config: &ConnectorConfig| match &config.tenants {
-        Some(TenantList::These(list)) => Some(list.clone()),
-        _ => None,
-    };
-    if let (Some(a), Some(b)) = (listed(a), listed(b))
-        && a.intersection(&b).next().is_none()
+    if let (Some(TenantList::These(a)), Some(TenantList::These(b))) = (&a.tenants, &b.tenants)
+        && a.is_disjoint(b)
     {
         return true;
     }

@@ -27,8 +27,8 @@ async fn send_on(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     let host = request.uri().host().or_else(|| header.map(without_port));
     let Some(tenant) = host.and_then(|host| app.ways.of_host(host)) else { return next.run(request).await };
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    // An application's form becomes the same request as a link; any other form is of a page that was not served here.
-    if request.method() == Method::POST && path == "/oauth2/authorize" {
+    // An application's form becomes the same request as a link, by its own door; any other form is of a page that was not served here.
+    if request.method() == Method::POST && path.starts_with("/oauth2/") {
         return next.run(request).await;
     }
     see_other(&address(&app.issuer, path, query, tenant))

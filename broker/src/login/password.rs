@@ -121,7 +121,7 @@ impl PasswordSignIn {
         let (identity, mapped) = match self.admission.admit(connector, &user, now).await {
             Ok(admitted) => admitted,
             Err(AdmissionError::Store(error)) => return Err(error.into()),
-            Err(AdmissionError::Directory(error)) => return Err(SignInError::Upstream(error)),
+            Err(AdmissionError::Directory(error)) => return Err(error.into()),
             Err(why) => return Err(SignInError::NotAdmitted { why, user: Box::new(user) }),
         };
         // The tenant was in the upstream's query; it is enforced on the answer too. Someone else's is no one's.

@@ -103,7 +103,6 @@ impl RedirectSignIn {
         let (identity, mapped) = match self.admission.admit(way, &user, now).await {
             Ok(admitted) => admitted,
             Err(AdmissionError::Store(error)) => return Err(error.into()),
-            Err(AdmissionError::Directory(error)) => return Err(error.into()),
             Err(why) => return Err(RedirectError::NotAdmitted { why, user: Box::new(user) }),
         };
         if attempt.tenant().is_some_and(|tenant| tenant != identity.id().tenant_id().as_str()) {

@@ -145,8 +145,8 @@ pub struct Sessions {
     admission: Arc<Admission>,
     grants: Arc<UpstreamGrants>,
     people: SignedInPeople,
-    pub(super) lifetime: Duration,
     ending: Ending,
+    pub(super) lifetime: Duration,
 }
 
 /// What [`Sessions`] works with.
@@ -161,10 +161,10 @@ pub struct SessionParts {
     pub grants: Arc<UpstreamGrants>,
     /// Those who have signed in through connectors without a directory.
     pub people: SignedInPeople,
+    /// How sessions end.
+    pub ending: Ending,
     /// How long a session lasts from the sign-in.
     pub lifetime: Duration,
-    /// How one ends.
-    pub ending: Ending,
 }
 
 impl std::fmt::Debug for Sessions {
@@ -177,8 +177,8 @@ impl Sessions {
     /// Sessions over these parts.
     #[must_use]
     pub fn new(parts: SessionParts) -> Self {
-        let SessionParts { store, entropy, admission, grants, people, lifetime, ending } = parts;
-        Self { store, entropy, admission, grants, people, lifetime, ending }
+        let SessionParts { store, entropy, admission, grants, people, ending, lifetime } = parts;
+        Self { store, entropy, admission, grants, people, ending, lifetime }
     }
 
     /// Begins a session for someone who has just been admitted. In a browser that the same person is signed in on, that
@@ -377,13 +377,15 @@ impl Sessions {
     /// # Errors
     /// When the store could not tell.
     pub async fn end(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let entry = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await?;
-        let ended = self.ending.end(signed_in, now).await?;
-        let session = entry.filter(|_| ended).and_then(|entry| serde_json::from_slice::<Session>(&entry.value).ok());
+        let Some(entry) = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await? else { return Ok(false) };
+        if !self.ending.end(signed_in, now).await? {
+            return Ok(false);
+        }
+        let session = serde_json::from_slice::<Session>(&entry.value).ok();
         if let Some(grant) = session.filter(|session| !session.offline).and_then(|session| session.upstream) {
             self.grants.forget(&signed_in.tenant, grant, now).await;
         }
-        Ok(ended)
+        Ok(true)
     }
 
     fn tenant(&self, signed_in: &SignedIn) -> Option<Arc<Tenant>> {

@@ -170,7 +170,7 @@ impl UpstreamGrants {
         };
         let Renewed { user, refresh_token } = renew(&**redirect, &grant.subject, &token, now).await?;
         let heard = match user {
-            Err(error) => Err(AdmissionError::from(error).into()),
+            Err(error) => Err(error.into()),
             Ok(None) => Ok(grant.stands()),
             Ok(Some(user)) if user.subject != grant.subject => Err(SessionError::Vanished),
             Ok(Some(user)) => match self.admission.person_behind(via, &user, now).await {

@@ -117,7 +117,7 @@ impl Ways {
         };
         if let Some(tenant) = attempt.tenant() {
             let tenant = TenantId::parse(tenant).ok().and_then(|id| self.admission.tenants.enabled(&id));
-            return chosen(of_tenant(&possible, tenant.as_deref(), limits).unwrap_or_else(|| shared(&possible)));
+            return chosen(of_tenant(&possible, tenant.as_deref(), limits).unwrap_or_else(|| of_any(&possible, limits)));
         }
         if let Some(typed) = attempt.typed.as_deref().filter(|_| !known.others) {
             let ways = of_tenant(&possible, self.tenant_of(typed, true).as_deref(), limits).unwrap_or_else(|| shared(&possible));
@@ -131,8 +131,7 @@ impl Ways {
         if let Some(way) = possible.iter().copied().find(|way| Some(way.id.as_str()) == remembered) {
             return Offer::of(vec![way]);
         }
-        // An application with limits of its own tells by them which ways are its people's.
-        let (ways, hidden): (Vec<_>, Vec<_>) = possible.into_iter().partition(|way| way.listed || limits.are_given());
+        let (ways, hidden): (Vec<_>, Vec<_>) = possible.into_iter().partition(|way| is_public(way, limits));
         // The operators know their way: people are not asked for an address because of them.
         let find = hidden.iter().any(|way| known.others || ways.is_empty() || !is_for_operators_alone(way));
         Offer { find, ..Offer::of(ways) }
@@ -164,6 +163,17 @@ fn of_tenant<'a>(possible: &[&'a Arc<Wired>], tenant: Option<&Tenant>, limits: L
 /// The ways that are offered for a tenant of which nothing more is known.
 fn shared<'a>(possible: &[&'a Arc<Wired>]) -> Vec<&'a Arc<Wired>> {
     possible.iter().copied().filter(|way| is_shared(way)).collect()
+}
+
+/// The same where an application asks for the tenant: where there are none, those that it has for anyone.
+fn of_any<'a>(possible: &[&'a Arc<Wired>], limits: Limits<'_>) -> Vec<&'a Arc<Wired>> {
+    let shared = shared(possible);
+    if shared.is_empty() { possible.iter().copied().filter(|way| is_public(way, limits)).collect() } else { shared }
+}
+
+/// Whether it is shown to anyone. An application with limits of its own tells by them which ways are its people's.
+const fn is_public(way: &Wired, limits: Limits<'_>) -> bool {
+    way.listed || limits.are_given()
 }
 
 fn is_shared(way: &Wired) -> bool {

@@ -164,7 +164,11 @@ impl Upstreams {
         let identity = self.admit(way.connector, &token.0, now).await.map_err(|error| match error {
             AdmissionError::Store(error) => Refused::CouldNotTell(Untold::Store(error)),
             AdmissionError::Directory(error) => Refused::CouldNotTell(Untold::Upstream(way.connector.id.clone(), error)),
-            refused => Refused::NotAdmitted(refused),
+            refused @ (AdmissionError::Rejected(_)
+            | AdmissionError::IdTaken(_)
+            | AdmissionError::NoConnector(_)
+            | AdmissionError::JoinClaim(_)
+            | AdmissionError::JoinNoOne { .. }) => Refused::NotAdmitted(refused),
         })?;
         // The connector that the token came through must be one of the tenant's too, where the identity is another's.
         let tenant = self.admission.tenants.enabled(identity.id().tenant_id()).filter(|tenant| way.connector.serves(tenant));

@@ -19,8 +19,23 @@ const TRUTH_OR_TEXT: &[Kind] = &[Kind::Bool, Kind::String, Kind::Null];
 /// # Errors
 /// Every fault.
 pub(super) fn compile(config: &MappingConfig) -> Result<Mapping, Vec<MappingFault>> {
+    // Only expressions are parsed; most mappings have none, and there may be thousands.
+    if !has_expressions(config) {
+        return Compiler::default().mapping(config);
+    }
     on_deep_stack(|| Compiler::default().mapping(config))
         .unwrap_or_else(|fault| Err(vec![MappingFault { path: "claimMappings".to_owned(), message: fault.to_string() }]))
+}
+
+fn has_expressions(config: &MappingConfig) -> bool {
+    let parts = &config.claim_mappings;
+    let prefixed = [&parts.username, &parts.groups];
+    let plain = [&parts.uid, &parts.tenant, &parts.roles, &parts.display_name, &parts.email, &parts.email_verified];
+    let mut rules = config.claim_validation_rules.iter().chain(&config.user_validation_rules);
+    prefixed.iter().any(|part| !part.expression.is_empty())
+        || plain.iter().any(|part| !part.expression.is_empty())
+        || rules.any(|rule| !rule.expression.is_empty())
+        || !parts.extra.is_empty()
 }
 
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! Faults of a configuration, and what a mapping makes of a person. Kubernetes' own cases are in `tests/vectors.rs`.
+//! Faults of a configuration, and what a mapping makes of a person. Kubernetes' own cases are with the
+//! OpenID Connect connector, which verifies their tokens as well.
 
 use serde_json::{Value, json};
 

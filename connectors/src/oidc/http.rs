@@ -29,7 +29,7 @@ use crate::ConnectorError;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long an answer may take, from the first packet to its last byte.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
-/// The largest answer that is read, in bytes, unpacked.
+/// The largest answer that is read, in bytes.
 pub(super) const MOST_BYTES: usize = 512 * 1024;
 const USER_AGENT: &str = concat!("Denizen/", env!("CARGO_PKG_VERSION"));
 
@@ -172,6 +172,8 @@ fn make(reach: Reach) -> Result<Client, String> {
         .redirect(Policy::none())
         .no_proxy()
         .referer(false)
+        // What comes is what is counted.
+        .no_gzip()
         .connect_timeout(CONNECT_WITHIN)
         .timeout(ANSWER_WITHIN)
         .pool_idle_timeout(Duration::from_secs(30))
@@ -274,5 +276,93 @@ impl Resolve for Resolver {
                 _ => Ok(Box::new(allowed.into_iter()) as Addrs),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oidc::stand_in::{Answer, StandIn};
+
+    fn http(networks: &[&str]) -> Http {
+        let networks = networks.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Http::new(Roots::Platform, Networks::parse(&networks).unwrap())
+    }
+
+    fn get(url: &str) -> http::Request<Vec<u8>> {
+        http::Request::get(url).body(Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn connectors_with_the_same_reach_share_a_client() {
+        let (one, same, other) = (http(&["10.1.0.0/16", "10.2.0.0/16"]), http(&["10.2.0.0/16", "10.1.0.0/16"]), http(&["10.3.0.0/16"]));
+        assert!(Arc::ptr_eq(&one.0, &same.0) && !Arc::ptr_eq(&one.0, &other.0));
+    }
+
+    #[tokio::test]
+    async fn any_status_but_a_redirect_is_an_answer_and_messages_have_no_query() {
+        let stand_in = StandIn::start(&[]).await;
+        stand_in.answer("/token", Answer::Plain(401, "X-Trace: 7\r\n", "{}".to_owned()));
+        let answer = http(&["127.0.0.1"]).send(get(&format!("{}/token?code=secret", stand_in.issuer))).await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.body().as_slice()), (401, b"{}".as_slice()));
+        assert_eq!(answer.headers()["x-trace"], "7");
+        stand_in.answer("/token", Answer::Plain(302, "Location: /x\r\n", String::new()));
+        let error = http(&["127.0.0.1"]).send(get(&format!("{}/token?code=secret", stand_in.issuer))).await.unwrap_err().to_string();
+        assert!(error.contains("302") && !error.contains("secret"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn t22_no_request_leaves_for_an_address_that_is_not_allowed() {
+        let stand_in = StandIn::start(&[]).await;
+        let port = stand_in.issuer.rsplit(':').next().unwrap();
+        for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "0x7f.1", "2130706433", "localhost"] {
+            for scheme in ["http", "https"] {
+                let error = http(&[]).send(get(&format!("{scheme}://{host}:{port}/keys"))).await.unwrap_err();
+                assert!(matches!(error, ConnectorError::Unusable(_)), "{scheme} {host}: {error}");
+            }
+        }
+        assert_eq!(stand_in.count("/keys"), 0);
+        assert!(http(&["127.0.0.1"]).send(get(&format!("http://localhost:{port}/keys"))).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_server_without_tls_is_no_https_server() {
+        let stand_in = StandIn::start(&[]).await;
+        let port = stand_in.issuer.rsplit(':').next().unwrap();
+        let error = http(&["127.0.0.1"]).send(get(&format!("https://127.0.0.1:{port}/keys"))).await.unwrap_err();
+        assert!(matches!(&error, ConnectorError::Unavailable(why) if !why.contains("no client")), "{error}");
+        assert_eq!(stand_in.count("/keys"), 0);
+    }
+
+    #[tokio::test]
+    async fn tls_trusts_the_authorities_that_are_given_and_no_others() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let (server, other) = (made("127.0.0.1"), made("127.0.0.1"));
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![server.cert.der().clone()], server.signing_key.serialize_der().try_into().unwrap())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://127.0.0.1:{}/keys", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let _ = stream.read(&mut [0; 4_096]).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        let networks = || Networks::parse(&["127.0.0.1".to_owned()]).unwrap();
+        let asked = async |roots: Roots| Http::new(roots, networks()).send(get(&url)).await;
+        assert_eq!(asked(Roots::of_pem(&server.cert.pem()).unwrap()).await.unwrap().body(), b"ok");
+        for roots in [Roots::of_pem(&other.cert.pem()).unwrap(), Roots::Platform] {
+            let error = asked(roots).await.unwrap_err();
+            assert!(matches!(&error, ConnectorError::Unavailable(why) if why.contains("certificate")), "{error}");
+        }
+        assert!(Roots::of_pem("").is_err() && Roots::of_pem(&server.signing_key.serialize_pem()).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! key's own; of the header only `typ`, `alg`, `kid` and `crit` are read, so that no key ever comes from a token.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
@@ -56,7 +56,18 @@ struct Header {
     typ: Option<String>,
     alg: String,
     kid: Option<String>,
-    crit: Option<Value>,
+    #[serde(default)]
+    crit: Present,
+}
+
+/// Whether a member is there, whatever its value.
+#[derive(Default)]
+struct Present(bool);
+
+impl<'de> Deserialize<'de> for Present {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self(true))
+    }
 }
 
 /// A token taken apart. Nothing of it is proven.
@@ -94,7 +105,7 @@ impl<'a> UnverifiedJws<'a> {
     /// Its claims, proven: type, algorithm, issuer and signature are as expected. With a templated issuer its `tid` is the one that its
     /// `iss` names, or, where `tid` may be left out, absent.
     pub(super) fn verify(self, expected: &Expected<'_>, keys: &KeySet) -> Result<Map<String, Value>, Refusal> {
-        if self.header.crit.is_some() {
+        if self.header.crit.0 {
             return Err(Refusal::Critical);
         }
         if self.header.typ.as_deref().is_some_and(|typ| !expected.types.contains(&media_type(typ).as_str())) {

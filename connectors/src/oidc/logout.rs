@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use claims_mapping::ConnectorId;
 use serde_json::{Map, Value};
 use time::{Duration, OffsetDateTime};
 
@@ -32,6 +33,7 @@ pub(super) fn is_logout_token(claims: &Map<String, Value>) -> bool {
 
 /// The port.
 pub(super) struct Notices {
+    pub(super) id: ConnectorId,
     pub(super) provider: Arc<Provider>,
     pub(super) client_id: String,
 }
@@ -43,7 +45,7 @@ impl LogoutNotices for Notices {
         match verified {
             Ok(notice) => Ok(Some(notice)),
             Err(refusal) => {
-                tracing::info!(why = %refusal, "a logout token is not taken");
+                tracing::info!(connector.id = %self.id, why = %refusal, "a logout token is not taken");
                 Ok(None)
             }
         }

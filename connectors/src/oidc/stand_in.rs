@@ -140,7 +140,7 @@ async fn serve(mut stream: TcpStream, answers: Answers, counts: Counts) {
     if stream.read_exact(&mut rest).await.is_err() {
         return;
     }
-    let path = request.split(' ').nth(1).unwrap().to_owned();
+    let path = request.split([' ', '?']).nth(1).unwrap().to_owned();
     *counts.lock().unwrap().entry(path.clone()).or_default() += 1;
     let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or(Answer::Plain(404, "", String::new()));
     // Whoever asked may be gone.

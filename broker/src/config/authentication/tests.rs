@@ -110,6 +110,6 @@ fn names_that_come_out_otherwise_are_told_with_examples() {
     // What the connector gives itself is what counts.
     let own = SSO.replace("acceptTokens", "claimMappings: {username: {claim: sub, prefix: ''}}, acceptTokens");
     insta::assert_snapshot!(warnings(&entry("      username: {claim: sub, prefix: 'oidc:'}\n"), &own));
-    let off = SSO.replace("acceptTokens: true, ", "");
+    let off = SSO.replace("acceptTokens: true", "clientId: denizen");
     insta::assert_snapshot!(warnings(&format!("{plain}anonymous: {{enabled: true}}\n"), &off));
 }

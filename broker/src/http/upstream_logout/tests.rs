@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
-    login::{AtUpstream, Entering, SignedIn, enter},
+    login::{AtUpstream, Entering, SignedIn, Wanted, enter},
     seams::{Clock, Seams, SystemEntropy},
     store::embedded::Embedded,
     tenancy::{Admission, IdRecords, Wired},
@@ -106,7 +106,7 @@ impl House {
         let subject = Subject::parse(who).unwrap();
         let user = UpstreamUser { subject: subject.clone(), claims: Claims::new(json!({"username": who, "tenant": tenant})).unwrap() };
         let (identity, mapped) = app.admission.admit(way, &user, now()).await.unwrap();
-        let attempt = app.attempts.begin(("browser", [127, 0, 0, 1].into()), None, None, now()).await.unwrap();
+        let attempt = app.attempts.begin(("browser", [127, 0, 0, 1].into()), None, Wanted::default(), now()).await.unwrap();
         let session = UpstreamSession { sid: sid.map(str::to_owned), refresh_token: None };
         let upstream = Some(AtUpstream { connector: way.id.clone(), subject, auth_time: None, session });
         let entering = Entering { identity: &identity, mapped, upstream };

@@ -89,15 +89,13 @@ async fn a_client_that_fails_is_tried_seven_times_and_given_up() {
     let house = House::new(&[("app", &uri)]).await;
     house.put("app", 1).await;
     house.pass(0).await;
-    let mut tries = 1;
-    for wait in super::super::WAITS {
+    for (tries, wait) in (1..).zip(super::super::WAITS) {
         assert_eq!(heard.load(Ordering::SeqCst), tries);
         let next = house.outbox.due(house.clock.now()).await.unwrap().next;
         assert_eq!(next, Some(Duration::from_secs(wait.unsigned_abs())));
         house.pass(wait - 1).await;
         assert_eq!(heard.load(Ordering::SeqCst), tries, "a second too early");
         house.pass(1).await;
-        tries += 1;
     }
     assert_eq!(heard.load(Ordering::SeqCst), 7);
     assert!(house.is_empty().await);

@@ -91,6 +91,10 @@ fn t18_keys_in_a_header_and_critical_extensions_are_not_followed() {
         let token = known.token_with(&json!({"crit": crit, "b64": false, "exp": 1}), &claims());
         assert_eq!(verify(&it, &[&known], &token).unwrap_err(), Refusal::Critical, "{crit}");
     }
+    let null = format!("{}.{}.{}", B64.encode(r#"{"alg":"ES256","crit":null}"#), B64.encode(claims().to_string()), B64.encode("x"));
+    assert_eq!(verify(&it, &[&known], &null).unwrap_err(), Refusal::Critical);
+    let twice = format!("{}.{}.{}", B64.encode(r#"{"alg":"none","alg":"ES256"}"#), B64.encode(claims().to_string()), B64.encode("x"));
+    assert_eq!(verify(&it, &[&known], &twice).unwrap_err(), Refusal::Malformed);
     assert!(verify(&it, &[&known], &known.token_with(&json!({"jku": "https://evil.example"}), &claims())).is_ok(), "it is not looked at");
 }
 
@@ -233,19 +237,19 @@ async fn a_token_is_authenticated_once_its_keys_are_here_whatever_becomes_of_the
     let text = key.token(&claims(json!({"_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"access_token": "secret"}}})));
     let good = UnverifiedToken::new(&text);
     assert!(token.claims_to_be_ours(good));
-    let first = token.authenticate(good, at(0)).await.unwrap().unwrap();
+    let Verdict::Genuine(first) = token.authenticate(good, at(0)).await.unwrap() else { panic!("it is genuine") };
     assert_eq!((first.user.subject.as_str(), first.audiences, first.expires_at), ("ada", vec!["denizen".to_owned()], NOW + 3_600));
     assert!(first.user.claims.get("_claim_sources").is_none());
     stand_in.stop();
     for second in 1..600 {
-        assert!(token.authenticate(good, at(second)).await.unwrap().is_some());
+        assert!(matches!(token.authenticate(good, at(second)).await.unwrap(), Verdict::Genuine(_)));
     }
     assert_eq!(stand_in.count("/keys"), 1);
-    assert!(token.authenticate(good, at(3_601)).await.unwrap().is_none(), "expired");
+    assert!(matches!(token.authenticate(good, at(3_601)).await.unwrap(), Verdict::Refused(_)), "expired");
     // Nobody: no subject, or one that can not be.
     for sub in [json!(null), json!(""), json!(7), json!("x".repeat(256)), json!("a\nb")] {
         let text = key.token(&claims(json!({"sub": sub})));
-        assert!(token.authenticate(UnverifiedToken::new(&text), at(1)).await.unwrap().is_none(), "{sub}");
+        assert!(matches!(token.authenticate(UnverifiedToken::new(&text), at(1)).await.unwrap(), Verdict::Refused(_)), "{sub}");
     }
 }
 
@@ -258,7 +262,7 @@ async fn a_provider_that_was_never_reached_can_not_tell_and_what_is_over_is_refu
     let text = |exp: i64| key.token(&with(json!({"iss": stand_in.issuer, "exp": exp})));
     let error = token.authenticate(UnverifiedToken::new(&text(NOW + 60)), at(0)).await.unwrap_err();
     assert!(matches!(error, ConnectorError::Unavailable(_)), "{error}");
-    assert!(token.authenticate(UnverifiedToken::new(&text(NOW - 60)), at(0)).await.unwrap().is_none());
+    assert!(matches!(token.authenticate(UnverifiedToken::new(&text(NOW - 60)), at(0)).await.unwrap(), Verdict::Refused(_)));
 }
 
 #[tokio::test]
@@ -267,12 +271,12 @@ async fn t19_a_key_without_a_name_is_found_after_a_change_of_keys() {
     let stand_in = StandIn::start(&[&old]).await;
     let token = stand_in.connector().token.unwrap();
     let text = |signer: &Signer| signer.token(&with(json!({"iss": stand_in.issuer, "exp": NOW + 3_600})));
-    assert!(token.authenticate(UnverifiedToken::new(&text(&old)), at(0)).await.unwrap().is_some());
+    assert!(matches!(token.authenticate(UnverifiedToken::new(&text(&old)), at(0)).await.unwrap(), Verdict::Genuine(_)));
     stand_in.answer("/keys", crate::oidc::stand_in::Answer::json(&jwks(&[&old, &new])));
-    assert!(token.authenticate(UnverifiedToken::new(&text(&new)), at(11)).await.unwrap().is_some());
+    assert!(matches!(token.authenticate(UnverifiedToken::new(&text(&new)), at(11)).await.unwrap(), Verdict::Genuine(_)));
     for _ in 0..50 {
         let forged = Signer::es256("x").without_kid();
-        assert!(token.authenticate(UnverifiedToken::new(&text(&forged)), at(12)).await.unwrap().is_none());
+        assert!(matches!(token.authenticate(UnverifiedToken::new(&text(&forged)), at(12)).await.unwrap(), Verdict::Refused(_)));
     }
     assert_eq!(stand_in.count("/keys"), 2);
 }

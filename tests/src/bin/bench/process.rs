@@ -38,6 +38,7 @@ pub(crate) fn measure(effort: &Effort, folder: &Path) -> Result<Vec<Figure>> {
         std::thread::sleep(Duration::from_millis(300));
         memories.push(memory(running.child.id())?);
     }
+    let (ratios, one, many) = connectors(&program, folder, starts)?;
     let private = Spread::new(memories.iter().map(|(_, private)| private / 1e6).collect());
     let figure =
         |name, unit, rounds, bound, detail| Figure { name, unit, spread: Spread::new(rounds), bound: Bound::AtMost(bound), detail };
@@ -50,8 +51,54 @@ pub(crate) fn measure(effort: &Effort, folder: &Path) -> Result<Vec<Figure>> {
             format!("VmRSS after 200 requests at all doors; {:.1} MB of it its own, the rest pages of the program file", private.median()),
         ),
         figure("Start to first answer", Unit::Milliseconds, again, 300.0, format!("{starts} starts on a store that has its keys")),
+        Figure {
+            name: "Start with 1,000 connectors / with one",
+            unit: Unit::Ratio,
+            spread: Spread::new(ratios),
+            bound: Bound::AtMost(1.3),
+            detail: format!(
+                "with one {:.1} ms, with 1,000, one for each tenant, {:.1} ms; in turns, on a store that has its keys",
+                one.median(),
+                many.median()
+            ),
+        },
         figure("Start to first answer, new store", Unit::Milliseconds, fresh, 300.0, format!("{starts} starts that make store and keys")),
     ])
+}
+
+/// How many times longer a start takes with 1,000 `oidc` connectors, one for each tenant, than with one; and both, in milliseconds.
+fn connectors(program: &Path, folder: &Path, starts: usize) -> Result<(Vec<f64>, Spread, Spread)> {
+    let homes = [("one-connector", 1), ("many-connectors", 1_000)].map(|(name, many)| (folder.join(name), many));
+    let (mut ratios, mut ones, mut manys) = (Vec::new(), Vec::new(), Vec::new());
+    for (home, _) in &homes {
+        fs::create_dir(home)?;
+    }
+    // The first of each makes its store and keys, and does not count.
+    for round in 0..=starts {
+        let mut times = [0.0; 2];
+        for ((home, many), time) in homes.iter().zip(&mut times) {
+            *time = Running::start_as(program, home, providers(home, *many)?)?.1;
+        }
+        let [one, many] = times;
+        if round > 0 {
+            ratios.push(many / one);
+            ones.push(one);
+            manys.push(many);
+        }
+    }
+    Ok((ratios, Spread::new(ones), Spread::new(manys)))
+}
+
+/// So many tenants, each with a provider of its own.
+fn providers(home: &Path, many: usize) -> Result<(PathBuf, SocketAddr)> {
+    let tenants: Vec<_> = (0..many).map(|n| json!({"id": format!("tenant-{n}")})).collect();
+    let connector = |n: usize| {
+        json!({
+            "id": format!("sso-{n}"), "type": "oidc", "tenant": {"fixed": format!("tenant-{n}")}, "clientId": "denizen",
+            "clientSecret": format!("the-secret-of-{n}"), "issuer": {"url": format!("https://sso-{n}.example/realms/main")},
+        })
+    };
+    written_as(home, &tenants.into(), &(0..many).map(connector).collect::<Vec<_>>().into())
 }
 
 /// `denizen serve`, which ends when this is dropped.
@@ -70,7 +117,11 @@ impl Drop for Running {
 impl Running {
     /// Starts it, and says after how many milliseconds it gave its first answer.
     fn start(program: &Path, home: &Path) -> Result<(Self, f64)> {
-        let config = written(home)?;
+        Self::start_as(program, home, written(home)?)
+    }
+
+    /// The same, with a configuration and the address that it serves.
+    fn start_as(program: &Path, home: &Path, config: (PathBuf, SocketAddr)) -> Result<(Self, f64)> {
         let log = fs::File::options().create(true).append(true).open(home.join("log"))?;
         let begun = Instant::now();
         let mut command = Command::new(program);
@@ -122,9 +173,6 @@ impl Running {
 
 /// A configuration like the example's, with a directory and a file of people, on a free port.
 fn written(home: &Path) -> Result<(PathBuf, SocketAddr)> {
-    let path = home.join("denizen.yaml");
-    let free = || -> Result<SocketAddr> { Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?) };
-    let (address, admin) = (free()?, free()?);
     let (tenants, mut connectors) = two_tenants();
     let list = connectors.as_array_mut().context("connectors are a list")?;
     list.push(json!({
@@ -133,7 +181,15 @@ fn written(home: &Path) -> Result<(PathBuf, SocketAddr)> {
         "userSearch": {"base": "ou=people,dc=example,dc=com", "idAttribute": "openCloudUUID"},
         "claimMappings": {"username": {"claim": "uid", "prefix": ""}, "tenant": {"claim": "openCloudMemberOfSchool"}},
     }));
-    let mut configuration = configuration(address, &home.join("denizen.redb"), &tenants, &connectors);
+    written_as(home, &tenants, &connectors)
+}
+
+/// A configuration with these tenants and connectors, on a free port.
+fn written_as(home: &Path, tenants: &Value, connectors: &Value) -> Result<(PathBuf, SocketAddr)> {
+    let path = home.join("denizen.yaml");
+    let free = || -> Result<SocketAddr> { Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?) };
+    let (address, admin) = (free()?, free()?);
+    let mut configuration = configuration(address, &home.join("denizen.redb"), tenants, connectors);
     if let Some(listen) = configuration.pointer_mut("/listen/adminAddress") {
         *listen = Value::String(admin.to_string());
     }
