@@ -130,6 +130,14 @@ impl OidcProvider {
         })
     }
 
+    /// The same beside another connector at this provider: it takes only what the provider said to its own client.
+    #[must_use]
+    pub fn connector_apart(&self, id: &str) -> Value {
+        let mut connector = self.connector(id);
+        connector["claimValidationRules"] = json!([{"claim": "aud", "requiredValue": connector["clientId"]}]);
+        connector
+    }
+
     /// Makes the broker's client of a connector known.
     pub async fn register(&self, broker: &Broker, connector: &Value) {
         self.register_at(broker.issuer(), connector, &json!({})).await;

@@ -17,7 +17,7 @@ async fn each_way_to_authenticate_a_client_works() {
     let (key, public) = client_key(folder.path(), "denizen-1");
     let ways = ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"];
     let connectors = ways.map(|way| {
-        let mut connector = providers.acme.connector(&way.replace('_', "-"));
+        let mut connector = providers.acme.connector_apart(&way.replace('_', "-"));
         connector["tenant"] = json!({"fixed": "acme"});
         connector["clientAuthentication"] = way.into();
         if way == "private_key_jwt" {
@@ -68,7 +68,7 @@ async fn userinfo_is_asked_where_the_id_token_lacks_a_claim() {
     let accounts = vec![account("spare", "1", "rita", &json!({"tenant_id": "globex", "groups": ["staff"]}))];
     let provider = OidcProvider::start(&tools, Settings { claims_in_userinfo_only: true, ..Settings::new("spare", accounts) }).await;
     let connectors = ["asks", "never-asks"].map(|id| {
-        let mut connector = provider.connector(id);
+        let mut connector = provider.connector_apart(id);
         connector["operatedBy"] = "operator".into();
         connector["tenants"] = json!(["acme", "globex"]);
         if id == "never-asks" {
@@ -102,7 +102,7 @@ async fn a_provider_with_a_certificate_of_its_own_authority() {
     let settings = Settings { tls: true, refresh_tokens_by_scope_only: true, ..Settings::new("tls", accounts) };
     let provider = OidcProvider::start(&tools, settings).await;
     let connectors = ["trusting", "wary"].map(|id| {
-        let mut connector = provider.connector(id);
+        let mut connector = provider.connector_apart(id);
         connector["tenant"] = json!({"fixed": "acme"});
         connector["scopes"] = json!(["profile", "offline_access"]);
         connector["extraParameters"] = json!({"prompt": "consent"});
@@ -134,7 +134,7 @@ async fn t22_a_provider_at_a_private_address_is_asked_only_where_that_is_allowed
     // An address that stands in the configuration is refused when that is read; what a name stands for is known later.
     let provider = OidcProvider::start(&tools, Settings { named: true, ..Settings::new("private", Vec::new()) }).await;
     let connectors = [("allowed", json!(["127.0.0.0/8", "::1"])), ("elsewhere", json!(["10.0.0.0/8"]))].map(|(id, allowed)| {
-        let mut connector = provider.connector(id);
+        let mut connector = provider.connector_apart(id);
         connector["tenant"] = json!({"fixed": "acme"});
         connector["allowedNetworks"] = allowed;
         connector

@@ -16,11 +16,11 @@ const DEADLINE: u64 = 1;
 async fn stopped(stop: impl FnOnce(&mut OidcProvider)) {
     let Some(tools) = Tools::find() else { return };
     let mut provider = OidcProvider::start(&tools, Settings::new("gone", vec![account("gone", "1", "gina", &json!({}))])).await;
-    let mut connector = provider.connector("gone-sso");
+    let mut connector = provider.connector_apart("gone-sso");
     connector["tenant"] = json!({"fixed": "acme"});
     connector["deadlineSeconds"] = DEADLINE.into();
     // One more that was never used: its provider's documents are not known yet.
-    let mut fresh = provider.connector("fresh-sso");
+    let mut fresh = provider.connector_apart("fresh-sso");
     fresh["tenant"] = json!({"fixed": "acme"});
     fresh["deadlineSeconds"] = DEADLINE.into();
     let connectors = [connector, fresh];
