@@ -33,6 +33,16 @@ impl Clock for SystemClock {
 #[derive(Debug, Clone, Copy)]
 pub struct SystemEntropy;
 
+impl SystemEntropy {
+    /// Readies the generator on a thread of its own. aws-lc measures the machine's jitter when it is first asked, for tens of
+    /// milliseconds, in which the configuration can be read.
+    pub fn ready_early() {
+        let work = || Self.fill(&mut [0]);
+        // Without a thread, whoever asks first waits.
+        _ = std::thread::Builder::new().name("entropy".to_owned()).spawn(work);
+    }
+}
+
 impl Entropy for SystemEntropy {
     #[expect(clippy::disallowed_methods, reason = "this is the injected entropy")]
     #[expect(clippy::expect_used, reason = "a machine without randomness must not go on")]

@@ -14,6 +14,7 @@ use crate::{
 };
 
 pub(super) async fn run(path: &Path) -> anyhow::Result<ExitCode> {
+    SystemEntropy::ready_early();
     let loaded = config::load(path)?;
     for warning in &loaded.warnings {
         tracing::warn!("{}", warning.line(&path.display().to_string()));

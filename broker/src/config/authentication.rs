@@ -4,7 +4,7 @@
 //! It owns the file's shape and the lending. What the lent parts must be is checked where the connectors are, and told
 //! with the place in that file.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use claims_mapping::{ClaimOrExpression, ExtraMapping, PrefixedClaimOrExpression, Tenant, ValidationRule};
 use connectors::{config::Upstream, oidc::AudienceMatchPolicy};
@@ -22,7 +22,7 @@ use super::{
 };
 
 /// The configuration's key that names the file.
-const KEY: &str = "authenticationConfiguration";
+pub(super) const KEY: &str = "authenticationConfiguration";
 /// Entries that the API server takes, at most.
 const MOST: usize = 64;
 
@@ -111,7 +111,7 @@ struct Mappings {
 /// Reads the file, where the configuration names one, and lends what its entries say to the connectors of their issuers.
 /// Gives the paths of those connectors.
 pub(super) fn lend(parts: &mut Parts, places: &mut Places) -> Vec<String> {
-    let Some(file) = parts.root.get(KEY).and_then(Value::as_str).map(PathBuf::from) else { return Vec::new() };
+    let Some(file) = parts.authentication_configuration.clone() else { return Vec::new() };
     let Some(text) = readable(&file, KEY, places) else { return Vec::new() };
     let name: Arc<str> = file.display().to_string().into();
     let mut theirs = Places::default();
@@ -154,7 +154,7 @@ fn read(text: &str, file: &std::path::Path, places: &mut Places) -> Vec<(String,
     let Some(tree) = tree else { return Vec::new() };
     let schema = schemars::schema_for!(AuthenticationConfiguration).to_value();
     let folder = file.parent().unwrap_or_else(|| std::path::Path::new(""));
-    let root = Walk { schema: &schema, folder, places }.value(&tree, &schema, "").unwrap_or_default();
+    let root = Walk::new(&schema, folder, places).value(&tree, &schema, "").unwrap_or_default();
     if places.has("anonymous") {
         places.warning("anonymous", "it is left alone: who asks nothing of Denizen stays with the API server");
     }

@@ -1,8 +1,11 @@
 //! `${NAME}` in a text is the environment variable of that name; `$${` is `${` itself; `${issuer}` is the issuer. What is
 //! filled in is text, never YAML, and is not looked through again.
 
+use std::fmt::Write as _;
+
 use super::{
-    places::{Places, join},
+    places::Places,
+    schema::shown,
     tree::{Node, Tree},
 };
 
@@ -20,28 +23,39 @@ pub(super) fn fill_in(tree: &mut Tree, lookup: Lookup<'_>, places: &mut Places) 
     if let Node::Map(map) = &mut tree.node
         && let Some((_, _, value)) = map.iter_mut().find(|(_, key, _)| key == "issuer")
     {
-        fill(value, "issuer", lookup, None, places);
+        fill(value, &mut "issuer".to_owned(), lookup, None, places);
         if let Node::Text(text, _) = &value.node {
             issuer = Some(text.trim_end_matches('/').to_owned());
         }
     }
+    let mut path = String::new();
     if let Node::Map(map) = &mut tree.node {
         for (_, key, value) in map.iter_mut().filter(|(_, key, _)| key != "issuer") {
-            fill(value, key, lookup, issuer.as_deref(), places);
+            path.clear();
+            path.push_str(key);
+            fill(value, &mut path, lookup, issuer.as_deref(), places);
         }
     }
 }
 
-fn fill(tree: &mut Tree, path: &str, lookup: Lookup<'_>, issuer: Option<&str>, places: &mut Places) {
+/// Fills in one value. `path` is where it is; what is below it is written behind that, and taken away again.
+fn fill(tree: &mut Tree, path: &mut String, lookup: Lookup<'_>, issuer: Option<&str>, places: &mut Places) {
+    let here = path.len();
     match &mut tree.node {
         Node::List(list) => {
             for (index, element) in list.iter_mut().enumerate() {
-                fill(element, &format!("{path}[{index}]"), lookup, issuer, places);
+                // Writing to a text does not fail.
+                _ = write!(path, "[{index}]");
+                fill(element, path, lookup, issuer, places);
+                path.truncate(here);
             }
         }
         Node::Map(map) => {
             for (_, key, value) in map {
-                fill(value, &join(path, super::schema::shown(key)), lookup, issuer, places);
+                path.push('.');
+                path.push_str(shown(key));
+                fill(value, path, lookup, issuer, places);
+                path.truncate(here);
             }
         }
         Node::Text(text, _) if text.contains("${") => {
@@ -50,7 +64,7 @@ fn fill(tree: &mut Tree, path: &str, lookup: Lookup<'_>, issuer: Option<&str>, p
                 Ok(filled) => tree.node = filled,
                 Err(message) => {
                     places.insert(path, place);
-                    places.fault(path, message);
+                    places.fault(path.as_str(), message);
                     tree.node = Node::Broken;
                 }
             }

@@ -1,6 +1,10 @@
 //! From the file to what the program runs on, or to every fault at once.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::branding::Looks;
 use claims_mapping::{ConnectorPolicy, Mapping, Tenant, TenantId};
@@ -23,7 +27,7 @@ use super::{
 /// A configuration without faults, and what was made of it on the way.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The configuration; its paths are resolved, its variables filled in.
+    /// The configuration; its paths are resolved, its variables filled in. Its connectors have what other files lend them.
     pub config: Config,
     /// The tenants, `system` among them where it is configured.
     pub tenants: Vec<Tenant>,
@@ -77,7 +81,9 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     places.faults.extend(fault);
     environment::fill_in(&mut tree, lookup, &mut places);
     let schema = schema();
-    let root = Walk { schema: &schema, folder, places: &mut places }.value(&tree, &schema, "");
+    let root = Walk::new(&schema, folder, &mut places).value(&tree, &schema, "");
+    // Its memory serves for what follows.
+    drop(tree);
     let mut parts = Parts::read(root.unwrap_or_default(), &mut places);
     let lent = authentication::lend(&mut parts, &mut places);
     check::check(&parts, &mut places);
@@ -88,14 +94,14 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
     if places.faults.is_empty() {
-        match serde_json::from_value(parts.root) {
-            Ok(config) => {
+        match parts.whole() {
+            Some(config) => {
                 hide(&mut places.warnings, &places.secrets);
                 faults::sort(&mut places.warnings);
                 return Ok(Loaded { config, tenants, connectors, looks, warnings: places.warnings });
             }
-            // The parts were readable one by one, so that this is a fault of the program.
-            Err(_) => places.fault("", "the configuration can not be read as a whole"),
+            // An issuer that is missing or unreadable has its fault, so that this is one of the program.
+            None => places.fault("", "the configuration can not be read as a whole"),
         }
     }
     hide(&mut places.faults, &places.secrets);
@@ -135,6 +141,7 @@ pub(super) struct Parts {
     pub(super) keys: KeysConfig,
     pub(super) guessing: GuessingConfig,
     pub(super) search: SearchConfig,
+    pub(super) authentication_configuration: Option<PathBuf>,
     pub(super) branding: Branding,
     pub(super) refusals: RefusalsConfig,
 }
@@ -157,10 +164,38 @@ impl Parts {
             keys: one(&root, "keys", places),
             guessing: one(&root, "guessing", places),
             search: one(&root, "search", places),
+            authentication_configuration: one(&root, authentication::KEY, places),
             branding: one(&root, "branding", places),
             refusals: one(&root, "refusals", places),
             root,
         }
+    }
+
+    /// The whole, where no part had a fault; `None` without an issuer.
+    fn whole(self) -> Option<Config> {
+        fn entries<T>(list: Vec<(String, T)>) -> Vec<T> {
+            list.into_iter().map(|(_, entry)| entry).collect()
+        }
+        Some(Config {
+            issuer: self.issuer?,
+            listen: self.listen,
+            store: self.store,
+            tenants: entries(self.tenants),
+            system_tenant: self.system_tenant,
+            default_tenant: self.default_tenant,
+            create_tenants: self.create_tenants,
+            reserved_labels: self.reserved_labels,
+            connectors: entries(self.connectors),
+            clients: entries(self.clients),
+            reviewers: entries(self.reviewers),
+            lifetimes: self.lifetimes,
+            keys: self.keys,
+            guessing: self.guessing,
+            search: self.search,
+            authentication_configuration: self.authentication_configuration,
+            branding: self.branding,
+            refusals: self.refusals,
+        })
     }
 
     /// The ids that a section declares, also those of entries that have faults.

@@ -97,7 +97,7 @@ fn parent(path: &str) -> Option<&str> {
 
 /// The path of a property.
 pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    if path.is_empty() { key.to_owned() } else { [path, ".", key].concat() }
 }
 
 /// The value at a path.

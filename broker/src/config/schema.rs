@@ -19,6 +19,37 @@ pub fn schema() -> Value {
     schema
 }
 
+/// A schema as a walk needs it, read once: a configuration may have thousands of entries of one shape.
+pub(super) struct Form<'s> {
+    pub(super) resolved: Resolved<'s>,
+    /// Schemas of which one is enough.
+    pub(super) any_of: Option<&'s [Value]>,
+    /// The texts that it allows, where it lists them.
+    pub(super) choices: Option<Vec<&'s str>>,
+    /// The kinds that it allows otherwise.
+    pub(super) kinds: Vec<Kind>,
+    /// What it may hold, where it may be keys with values.
+    pub(super) shape: Shape<'s>,
+    /// What selects a shape with more in it.
+    pub(super) tag: Option<Tag<'s>>,
+}
+
+impl<'s> Form<'s> {
+    pub(super) fn of(root: &'s Value, schema: &'s Value) -> Self {
+        let resolved = resolve(root, schema);
+        let schema = resolved.schema;
+        let kinds = kinds(schema);
+        let is_map = kinds.contains(&Kind::Map);
+        let shape = if is_map { Shape::of(schema) } else { Shape::default() };
+        let tag = tagged(root, schema).filter(|_| is_map).map(|(name, branches)| {
+            let shapes = branches.into_iter().map(|(value, branch)| (value, shape.with(branch))).collect();
+            Tag { name, shapes }
+        });
+        let any_of = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice);
+        Self { resolved, any_of, choices: choices(schema), kinds, shape, tag }
+    }
+}
+
 /// A schema, its references followed, with the name of the definition that it came from.
 #[derive(Clone, Copy)]
 pub(super) struct Resolved<'s> {
@@ -27,7 +58,7 @@ pub(super) struct Resolved<'s> {
 }
 
 /// Follows `$ref`.
-pub(super) fn resolve<'s>(root: &'s Value, schema: &'s Value) -> Resolved<'s> {
+fn resolve<'s>(root: &'s Value, schema: &'s Value) -> Resolved<'s> {
     let mut resolved = Resolved { schema, name: "" };
     // References of types that the program has do not go round in circles; a bound costs nothing.
     for _ in 0..16 {
@@ -110,7 +141,7 @@ pub(super) fn kinds(schema: &Value) -> Vec<Kind> {
 }
 
 /// The texts that a schema allows, where it lists them.
-pub(super) fn choices(schema: &Value) -> Option<Vec<&str>> {
+fn choices(schema: &Value) -> Option<Vec<&str>> {
     if let Some(only) = schema.get("const") {
         return only.as_str().map(|text| vec![text]);
     }
@@ -122,8 +153,14 @@ pub(super) fn choices(schema: &Value) -> Option<Vec<&str>> {
     lists.map(|lists| lists.into_iter().flatten().collect())
 }
 
+/// The property that selects what else an object may hold, and the whole of that by each value of it.
+pub(super) struct Tag<'s> {
+    pub(super) name: &'s str,
+    pub(super) shapes: BTreeMap<&'s str, Shape<'s>>,
+}
+
 /// What an object may hold.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Shape<'s> {
     pub(super) properties: BTreeMap<&'s str, &'s Value>,
     pub(super) required: BTreeSet<&'s str>,
@@ -135,7 +172,7 @@ pub(super) struct Shape<'s> {
 
 impl<'s> Shape<'s> {
     /// The shape of one schema, its branches left out.
-    pub(super) fn of(schema: &'s Value) -> Self {
+    fn of(schema: &'s Value) -> Self {
         let mut shape = Self { names: schema.get("propertyNames"), ..Self::default() };
         shape.others = schema.get("additionalProperties").filter(|others| others.is_object());
         shape.add(schema);
@@ -143,7 +180,13 @@ impl<'s> Shape<'s> {
     }
 
     /// The same with the branch that one value of a tag selects.
-    pub(super) fn add(&mut self, schema: &'s Value) {
+    fn with(&self, branch: &'s Value) -> Self {
+        let mut shape = self.clone();
+        shape.add(branch);
+        shape
+    }
+
+    fn add(&mut self, schema: &'s Value) {
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter);
         self.properties.extend(properties.map(|(key, schema)| (key.as_str(), schema)));
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -152,7 +195,7 @@ impl<'s> Shape<'s> {
 }
 
 /// The property that selects the branch of a tagged object, and each branch by its value.
-pub(super) fn tagged<'s>(root: &'s Value, schema: &'s Value) -> Option<(&'s str, BTreeMap<&'s str, &'s Value>)> {
+fn tagged<'s>(root: &'s Value, schema: &'s Value) -> Option<(&'s str, BTreeMap<&'s str, &'s Value>)> {
     let branches = schema.get("oneOf")?.as_array()?;
     let mut tag = None;
     let mut by_value = BTreeMap::new();

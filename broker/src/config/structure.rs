@@ -1,7 +1,7 @@
 //! Holds the tree against the schema and gives it back as JSON: every unknown key, missing key, wrong kind and unreadable
 //! name in one go. What is faulty is left out of the result, so that the checks that follow can go on with the rest.
 
-use std::path::Path;
+use std::{collections::HashMap, path::Path, rc::Rc};
 
 use claims_mapping::{ConnectorId, TenantId, TenantLabel};
 use serde_json::{Map, Value};
@@ -10,38 +10,50 @@ use url::Url;
 use super::{
     faults::Place,
     places::{Places, join},
-    schema::{Kind, Resolved, Shape, choices, kinds, nearest, resolve, shown, tagged},
+    schema::{Form, Kind, Resolved, Shape, Tag, kinds, nearest, shown},
     tree::{Node, Tree},
 };
 
 /// A walk through one tree.
 pub(super) struct Walk<'a> {
     /// The whole schema.
-    pub(super) schema: &'a Value,
+    schema: &'a Value,
     /// The folder that relative paths begin at.
-    pub(super) folder: &'a Path,
-    pub(super) places: &'a mut Places,
+    folder: &'a Path,
+    places: &'a mut Places,
+    /// The parts of the schema that were met so far, by where they are in memory.
+    forms: HashMap<*const Value, Rc<Form<'a>>>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    pub(super) fn new(schema: &'a Value, folder: &'a Path, places: &'a mut Places) -> Self {
+        Self { schema, folder, places, forms: HashMap::new() }
+    }
+
+    fn form(&mut self, schema: &'a Value) -> Rc<Form<'a>> {
+        let root = self.schema;
+        Rc::clone(self.forms.entry(std::ptr::from_ref(schema)).or_insert_with(|| Rc::new(Form::of(root, schema))))
+    }
+
     /// The value, where nothing is wrong with it. An object stays without its faulty parts, and so does a list of the first
     /// level, where `null` stands for them.
-    pub(super) fn value(&mut self, tree: &Tree, schema: &Value, path: &str) -> Option<Value> {
+    pub(super) fn value(&mut self, tree: &Tree, schema: &'a Value, path: &str) -> Option<Value> {
         self.places.insert(path, tree.place);
-        let Resolved { schema, name } = resolve(self.schema, schema);
+        let form = self.form(schema);
+        let Resolved { schema, name } = form.resolved;
         if matches!(tree.node, Node::Broken) {
             return None;
         }
-        if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
+        if let Some(branches) = form.any_of {
             return self.any_of(tree, branches, path);
         }
-        if let Some(choices) = choices(schema) {
+        if let Some(choices) = &form.choices {
             return match &tree.node {
                 Node::Text(text, _) if choices.contains(&text.as_str()) => Some(Value::String(text.clone())),
                 _ => self.refuse(path, format!("it must be {}", alternatives(choices.iter().map(|choice| format!("`{choice}`"))))),
             };
         }
-        let kinds = kinds(schema);
+        let kinds = &form.kinds;
         // An empty schema takes anything; no type of ours has one.
         let Some(kind) = kinds.iter().copied().find(|kind| tree.node.may_be(*kind)) else {
             let quotes = kinds.contains(&Kind::Text) && matches!(tree.node, Node::Number(_) | Node::Boolean(_));
@@ -60,7 +72,7 @@ impl Walk<'_> {
             (Node::Text(text, _), _) => self.text(text, schema, name, path),
             (Node::Number(number), _) => self.number(Value::Number(number.clone()), schema, path),
             (Node::List(list), _) => self.list(list, schema, path),
-            (Node::Map(map), _) => self.map(map, schema, path),
+            (Node::Map(map), _) => self.map(map, &form, path),
             (Node::Null | Node::Broken, _) => Some(Value::Null),
         }
     }
@@ -70,31 +82,28 @@ impl Walk<'_> {
         None
     }
 
-    fn any_of(&mut self, tree: &Tree, branches: &[Value], path: &str) -> Option<Value> {
-        let root = self.schema;
-        let accepts = |branch: &&Value| {
-            let schema = resolve(root, branch).schema;
-            if let Some(inner) = schema.get("anyOf").and_then(Value::as_array) {
-                return !matches!(tree.node, Node::Null) && !inner.is_empty();
+    fn any_of(&mut self, tree: &Tree, branches: &'a [Value], path: &str) -> Option<Value> {
+        for branch in branches {
+            let form = self.form(branch);
+            let accepts = match (form.any_of, &form.choices, &tree.node) {
+                (Some(inner), _, node) => !matches!(node, Node::Null) && !inner.is_empty(),
+                (None, Some(choices), Node::Text(text, _)) => choices.contains(&text.as_str()),
+                (None, Some(_), _) => false,
+                (None, None, node) => form.kinds.iter().any(|kind| node.may_be(*kind)),
+            };
+            if accepts {
+                return self.value(tree, branch, path);
             }
-            match (choices(schema), &tree.node) {
-                (Some(choices), Node::Text(text, _)) => choices.contains(&text.as_str()),
-                (Some(_), _) => false,
-                (None, node) => kinds(schema).into_iter().any(|kind| node.may_be(kind)),
-            }
-        };
-        if let Some(branch) = branches.iter().find(accepts) {
-            return self.value(tree, branch, path);
         }
-        let given: Vec<&Value> = branches.iter().filter(|branch| !kinds(branch).contains(&Kind::Null)).collect();
+        let given: Vec<&'a Value> = branches.iter().filter(|branch| !kinds(branch).contains(&Kind::Null)).collect();
         if let [only] = given.as_slice() {
             return self.value(tree, only, path);
         }
         let words = given.into_iter().flat_map(|branch| {
-            let schema = resolve(root, branch).schema;
-            match choices(schema) {
+            let form = self.form(branch);
+            match &form.choices {
                 Some(choices) => choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>(),
-                None => kinds(schema).into_iter().map(|kind| kind.in_words().to_owned()).collect(),
+                None => form.kinds.iter().map(|kind| kind.in_words().to_owned()).collect(),
             }
         });
         let message = format!("it must be {}", alternatives(words));
@@ -127,8 +136,8 @@ impl Walk<'_> {
         }
     }
 
-    fn list(&mut self, list: &[Tree], schema: &Value, path: &str) -> Option<Value> {
-        let items = schema.get("items").unwrap_or(&Value::Null);
+    fn list(&mut self, list: &[Tree], schema: &'a Value, path: &str) -> Option<Value> {
+        let items = schema.get("items").unwrap_or(const { &Value::Null });
         let values: Vec<_> =
             list.iter().enumerate().map(|(index, element)| self.value(element, items, &format!("{path}[{index}]"))).collect();
         if path.contains(['.', '[']) {
@@ -138,25 +147,22 @@ impl Walk<'_> {
         }
     }
 
-    fn map(&mut self, map: &[(Place, String, Tree)], schema: &Value, path: &str) -> Option<Value> {
-        let root = self.schema;
-        let mut shape = Shape::of(schema);
+    fn map(&mut self, map: &[(Place, String, Tree)], form: &Form<'a>, path: &str) -> Option<Value> {
+        let mut shape = &form.shape;
         let mut is_closed = true;
-        if let Some((tag, branches)) = tagged(root, schema) {
-            let selected = map.iter().find(|(_, key, _)| key == tag).map(|(_, _, value)| &value.node);
-            match selected {
-                Some(Node::Text(value, _)) if branches.contains_key(value.as_str()) => {
-                    branches.get(value.as_str()).into_iter().for_each(|branch| shape.add(branch));
-                }
-                other => {
-                    is_closed = false;
-                    let choices = alternatives(branches.keys().map(|choice| format!("`{choice}`")));
-                    if other.is_none() {
-                        self.places.fault(path, format!("`{tag}` is missing: {choices}"));
-                    } else if let Some((_, _, value)) = map.iter().find(|(_, key, _)| key == tag) {
-                        self.places.insert(&join(path, tag), value.place);
-                        self.places.fault(join(path, tag), format!("it must be {choices}"));
-                    }
+        if let Some(Tag { name, shapes }) = &form.tag {
+            let given = map.iter().find(|(_, key, _)| key == name).map(|(_, _, value)| value);
+            let selected = given.and_then(|value| if let Node::Text(text, _) = &value.node { shapes.get(text.as_str()) } else { None });
+            if let Some(selected) = selected {
+                shape = selected;
+            } else {
+                is_closed = false;
+                let choices = alternatives(shapes.keys().map(|choice| format!("`{choice}`")));
+                if let Some(value) = given {
+                    self.places.insert(&join(path, name), value.place);
+                    self.places.fault(join(path, name), format!("it must be {choices}"));
+                } else {
+                    self.places.fault(path, format!("`{name}` is missing: {choices}"));
                 }
             }
         }
@@ -167,12 +173,12 @@ impl Walk<'_> {
             let Some(schema) = known.or(shape.others) else {
                 self.places.insert(&here, *place);
                 if is_closed {
-                    self.unknown(key, &here, &shape);
+                    self.unknown(key, &here, shape);
                 }
                 continue;
             };
             if let Some(names) = shape.names.filter(|_| known.is_none()) {
-                let Resolved { schema, name } = resolve(root, names);
+                let Resolved { schema, name } = self.form(names).resolved;
                 if let Some(message) = unreadable(key, schema, name) {
                     self.places.insert(&here, *place);
                     self.places.fault(here, message);
@@ -187,7 +193,7 @@ impl Walk<'_> {
             }
         }
         for key in &shape.required {
-            if !map.iter().any(|(_, given, _)| given == key) && tagged(root, schema).is_none_or(|(tag, _)| tag != *key) {
+            if !map.iter().any(|(_, given, _)| given == key) && form.tag.as_ref().is_none_or(|tag| tag.name != *key) {
                 self.places.fault(path, format!("`{key}` is missing"));
             }
         }

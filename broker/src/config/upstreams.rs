@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use claims_mapping::{ClaimOrExpression, ConnectorPolicy, IdScheme, Mapping, MappingConfig, OperatedBy, TenantId, TenantRule};
+use claims_mapping::{
+    ClaimOrExpression, ConnectorId, ConnectorPolicy, IdScheme, Mapping, MappingConfig, MappingFault, OperatedBy, TenantId, TenantRule,
+};
 use connectors::config::{Context, Upstream};
 use serde_json::Value;
 
@@ -21,7 +23,8 @@ use super::{
 pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> {
     let mut loaded = Vec::new();
     let mut ids: HashMap<&str, &str> = HashMap::new();
-    let tenants = parts.declared_tenants(places);
+    let tenants = Tenants::of(parts, places);
+    let mut mappings = HashMap::new();
     for (path, config) in &parts.connectors {
         if let Some(other) = ids.insert(config.id.as_str(), path) {
             places.fault(join(path, "id"), format!("the connector {} has this id already", places.line_of(other)));
@@ -29,7 +32,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> 
         display_name(config.display_name.as_deref(), &join(path, "displayName"), places);
         trust(parts, path, config, places);
         let rule = tenant_rule(parts, &tenants, path, config, places);
-        if let (Some(entry), Some(issuer)) = (build(parts, path, config, rule.as_ref(), places), &parts.issuer)
+        if let (Some(entry), Some(issuer)) = (build(parts, path, config, rule.as_ref(), &mut mappings, places), &parts.issuer)
             && let Some(tenant_rule) = rule
         {
             let policy = ConnectorPolicy {
@@ -76,8 +79,33 @@ fn trust(parts: &Parts, path: &str, config: &ConnectorConfig, places: &mut Place
     }
 }
 
+/// The tenants, as connectors refer to them.
+struct Tenants<'p> {
+    known: BTreeSet<&'p str>,
+    /// Those with a list of connectors of their own, by their ids: where each stands, and the list.
+    closed: HashMap<&'p str, Vec<(&'p str, &'p BTreeSet<ConnectorId>)>>,
+}
+
+impl<'p> Tenants<'p> {
+    fn of(parts: &'p Parts, places: &Places) -> Self {
+        let mut closed: HashMap<_, Vec<_>> = HashMap::new();
+        for (path, tenant) in &parts.tenants {
+            if let Some(connectors) = &tenant.connectors {
+                closed.entry(tenant.id.as_str()).or_default().push((path.as_str(), connectors));
+            }
+        }
+        Self { known: parts.declared_tenants(places), closed }
+    }
+}
+
 /// Exactly one of a fixed tenant, a mapping with its allow-list, and the default tenant.
-fn tenant_rule(parts: &Parts, known: &BTreeSet<&str>, path: &str, config: &ConnectorConfig, places: &mut Places) -> Option<TenantRule> {
+fn tenant_rule(
+    parts: &Parts,
+    Tenants { known, closed }: &Tenants<'_>,
+    path: &str,
+    config: &ConnectorConfig,
+    places: &mut Places,
+) -> Option<TenantRule> {
     let is_mapped = is_given(&config.mapping.claim_mappings.tenant);
     let mapping = join(path, "claimMappings.tenant");
     match (&config.tenant, &config.tenants) {
@@ -93,9 +121,8 @@ fn tenant_rule(parts: &Parts, known: &BTreeSet<&str>, path: &str, config: &Conne
             if !known.contains(tenant.fixed.as_str()) {
                 places.fault(join(path, "tenant.fixed"), unknown("tenant", tenant.fixed.as_str(), known));
             }
-            let closed =
-                parts.tenants.iter().find(|(_, t)| t.connectors.as_ref().is_some_and(|c| t.id == tenant.fixed && !c.contains(&config.id)));
-            if let Some((other, _)) = closed {
+            let lists = closed.get(tenant.fixed.as_str()).into_iter().flatten();
+            if let Some((other, _)) = lists.copied().find(|(_, connectors)| !connectors.contains(&config.id)) {
                 let other = places.line_of(&join(other, "connectors"));
                 places.fault(join(path, "tenant.fixed"), format!("the tenant's own list of connectors, {other}, does not have this one"));
             }
@@ -136,14 +163,22 @@ fn tenant_rule(parts: &Parts, known: &BTreeSet<&str>, path: &str, config: &Conne
 
 type Built = (Arc<Mapping>, connectors::Connector);
 
-fn build(parts: &Parts, path: &str, config: &ConnectorConfig, rule: Option<&TenantRule>, places: &mut Places) -> Option<Built> {
+/// The mappings that are compiled, by how they are written: a thousand connectors with the same one share it.
+type Mappings = HashMap<String, Arc<Mapping>>;
+
+fn build(
+    parts: &Parts,
+    path: &str,
+    config: &ConnectorConfig,
+    rule: Option<&TenantRule>,
+    mappings: &mut Mappings,
+    places: &mut Places,
+) -> Option<Built> {
     let is_mapped = config.tenants.is_some() || is_given(&config.mapping.claim_mappings.tenant);
     let quiet = |message: &str| without(message, quotable(at(&parts.root, path)).iter().map(String::as_str));
-    let mapping = match Mapping::compile(&merged(&config.mapping, config.upstream.default_mapping(), is_mapped)) {
-        Ok(mapping) => Arc::new(match &config.join {
-            Some(join) => mapping.with_claim(&join.claim),
-            None => mapping,
-        }),
+    let written = merged(&config.mapping, config.upstream.default_mapping(), is_mapped);
+    let mapping = match compiled(&written, config.join.as_ref().map(|join| join.claim.as_str()), mappings) {
+        Ok(mapping) => mapping,
         Err(faults) => {
             if faults.is_empty() {
                 places.fault(path, "the mapping can not be used");
@@ -170,6 +205,20 @@ fn build(parts: &Parts, path: &str, config: &ConnectorConfig, rule: Option<&Tena
             None
         }
     }
+}
+
+fn compiled(config: &MappingConfig, beside: Option<&str>, mappings: &mut Mappings) -> Result<Arc<Mapping>, Vec<MappingFault>> {
+    // What can not be written can not be compared, and is compiled each time.
+    let written = serde_json::to_string(&(config, beside)).ok();
+    if let Some(mapping) = written.as_ref().and_then(|written| mappings.get(written)) {
+        return Ok(Arc::clone(mapping));
+    }
+    let mapping = Mapping::compile(config)?;
+    let mapping = Arc::new(beside.into_iter().fold(mapping, Mapping::with_claim));
+    if let Some(written) = written {
+        mappings.insert(written, Arc::clone(&mapping));
+    }
+    Ok(mapping)
 }
 
 /// The texts of an entry that a message made elsewhere might quote: all but its ids and choices, words too short to be told
@@ -234,7 +283,7 @@ fn is_given(part: &ClaimOrExpression) -> bool {
 
 /// Two connectors on one upstream would let one person in as two, in two tenants, unless something tells their users apart.
 fn shared_upstreams(parts: &Parts, places: &mut Places) {
-    let mut at: HashMap<String, Vec<&(String, ConnectorConfig)>> = HashMap::new();
+    let mut at: HashMap<&str, Vec<&(String, ConnectorConfig)>> = HashMap::new();
     for entry in parts.connectors.iter().filter(|(_, config)| !config.disabled) {
         let (path, config) = entry;
         let own = addresses(&config.upstream);
@@ -251,12 +300,13 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
 }
 
 /// Where an upstream is: its file, its servers, or its issuer.
-fn addresses(upstream: &Upstream) -> BTreeSet<String> {
-    let config = serde_json::to_value(upstream).unwrap_or_default();
-    let one = ["path", "url"].into_iter().filter_map(|key| config.get(key));
-    let several = config.get("urls").and_then(Value::as_array).into_iter().flatten();
-    let issuer = config.pointer("/issuer/url");
-    one.chain(several).chain(issuer).filter_map(Value::as_str).map(|text| text.trim_end_matches('/').to_owned()).collect()
+fn addresses(upstream: &Upstream) -> BTreeSet<&str> {
+    let all: Vec<&str> = match upstream {
+        Upstream::File(file) => file.path.as_deref().and_then(Path::to_str).into_iter().collect(),
+        Upstream::Ldap(ldap) => ldap.url.iter().chain(&ldap.urls).map(String::as_str).collect(),
+        Upstream::Oidc(oidc) => vec![&oidc.issuer.url],
+    };
+    all.into_iter().map(|text| text.trim_end_matches('/')).collect()
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {

@@ -138,6 +138,8 @@ async fn within(arguments: &Arguments, cores: &Cores, folder: &Path) -> Result<V
         figures.push(search::measure(effort, cores, &home).await?);
     }
     if wants("upstream") {
+        told("sign-ins among 1,000 connectors");
+        figures.extend(upstream::among_many(effort, &folder.join("connectors")).await?);
         told("sign-ins beside a silent provider");
         figures.extend(upstream::measure(effort, &folder.join("upstream")).await?);
     }

@@ -92,13 +92,15 @@ fn connectors(program: &Path, folder: &Path, starts: usize) -> Result<(Vec<f64>,
 /// So many tenants, each with a provider of its own.
 fn providers(home: &Path, many: usize) -> Result<(PathBuf, SocketAddr)> {
     let tenants: Vec<_> = (0..many).map(|n| json!({"id": format!("tenant-{n}")})).collect();
-    let connector = |n: usize| {
-        json!({
-            "id": format!("sso-{n}"), "type": "oidc", "tenant": {"fixed": format!("tenant-{n}")}, "clientId": "denizen",
-            "clientSecret": format!("the-secret-of-{n}"), "issuer": {"url": format!("https://sso-{n}.example/realms/main")},
-        })
-    };
     written_as(home, &tenants.into(), &(0..many).map(connector).collect::<Vec<_>>().into())
+}
+
+/// The connector of one tenant; its provider is never asked.
+pub(crate) fn connector(n: usize) -> Value {
+    json!({
+        "id": format!("sso-{n}"), "type": "oidc", "tenant": {"fixed": format!("tenant-{n}")}, "clientId": "denizen",
+        "clientSecret": format!("the-secret-of-{n}"), "issuer": {"url": format!("https://sso-{n}.example/realms/main")},
+    })
 }
 
 /// `denizen serve`, which ends when this is dropped.

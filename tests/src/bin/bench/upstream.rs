@@ -1,5 +1,5 @@
 //! Sign-ins through a provider that works, while another one answers nothing and people try to sign in there all the same; against
-//! the same sign-ins while nobody does. Both providers are real ones (npm's oidc-provider).
+//! the same sign-ins while nobody does; and sign-ins beside 999 other connectors. The providers are real ones (npm's oidc-provider).
 
 use std::{
     fs,
@@ -22,6 +22,7 @@ use super::{
     Effort,
     broker::{Broker, REDIRECT_URI},
     figures::{Bound, Figure, Spread, Unit},
+    process,
 };
 
 /// Sign-ins in one turn; its 95th of a hundred is looked at.
@@ -71,6 +72,52 @@ pub(crate) async fn measure(effort: &Effort, folder: &Path) -> Result<Option<Fig
     );
     let name = "A sign-in beside a silent provider, p95";
     Ok(Some(Figure { name, unit: Unit::Ratio, spread: Spread::new(ratios), bound: Bound::AtMost(1.5), detail }))
+}
+
+/// Sign-ins where there are 1,000 connectors, one for each tenant, against those where there is one; `None` where Node is not
+/// installed. Each of the two brokers has a provider of its own.
+pub(crate) async fn among_many(effort: &Effort, folder: &Path) -> Result<Option<Figure>> {
+    let Some(tools) = Tools::find() else { return Ok(None) };
+    let mut brokers = Vec::new();
+    for (name, others) in [("one", 0), ("many", 999)] {
+        let provider = OidcProvider::start(&tools, Settings::new(name, vec![account(name, "1", "jane", &json!({}))])).await;
+        let mut connector = provider.connector("acme-sso");
+        if let Some(entry) = connector.as_object_mut() {
+            entry.insert("tenant".to_owned(), json!({"fixed": "acme"}));
+        }
+        let home = folder.join(name);
+        fs::create_dir_all(&home)?;
+        let tenants: Vec<_> = (0..others).map(|n| json!({"id": format!("tenant-{n}")})).chain([json!({"id": "acme"})]).collect();
+        let connectors: Vec<_> = (0..others).map(process::connector).chain([connector.clone()]).collect();
+        let broker = Broker::start(&home, &json!(tenants), &json!(connectors)).await?;
+        let issuer = format!("http://{}", broker.address);
+        provider.register_at(&issuer, &connector, &Value::Null).await;
+        for _ in 0..SIGN_INS {
+            sign_in(&issuer, &provider).await?;
+        }
+        brokers.push((issuer, provider));
+    }
+    let (mut ratios, mut ones, mut manys) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..effort.rounds {
+        let mut times = [Vec::new(), Vec::new()];
+        // Sign-in by sign-in, so that what else the machine does meets both.
+        for _ in 0..SIGN_INS {
+            for ((issuer, provider), times) in brokers.iter().zip(&mut times) {
+                times.push(sign_in(issuer, provider).await?.as_secs_f64() * 1e3);
+            }
+        }
+        let [one, many] = times.map(|times| Spread::new(times).median());
+        ratios.push(many / one);
+        ones.push(one);
+        manys.push(many);
+    }
+    let detail = format!(
+        "Denizen's own two answers of a sign-in, median: with one {:.1} ms, with 1,000, one for each tenant, {:.1} ms",
+        Spread::new(ones).median(),
+        Spread::new(manys).median()
+    );
+    let name = "A sign-in with 1,000 connectors / with one";
+    Ok(Some(Figure { name, unit: Unit::Ratio, spread: Spread::new(ratios), bound: Bound::AtMost(1.3), detail }))
 }
 
 /// The 95th of a hundred of a turn's sign-ins, in seconds.
