@@ -172,6 +172,11 @@ fn t08_in_a_shared_key_set_a_key_of_one_tenant_does_not_sign_for_another() {
     let outcome = |signer: &Signer, tid: &str| it.verify(UnverifiedToken::new(&signer.token(&of(tid))), &keys, at(0));
     assert!(outcome(&shared, "t-1").is_ok() && outcome(&shared, "t-2").is_ok() && outcome(&first, "t-1").is_ok());
     assert_eq!(outcome(&first, "t-2").unwrap_err(), Refusal::UnknownKey);
+    // The same where the connector is for one of the tenants, and the provider shows the keys of all.
+    let one = verifier(json!({"issuer": {"url": "https://login.example/t-2/v2.0", "audiences": ["denizen"]}}));
+    let outcome = |signer: &Signer| one.verify(UnverifiedToken::new(&signer.token(&of("t-2"))), &keys, at(0));
+    assert!(outcome(&shared).is_ok());
+    assert_eq!(outcome(&first).unwrap_err(), Refusal::UnknownKey);
 }
 
 #[test]
