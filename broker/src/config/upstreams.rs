@@ -15,6 +15,7 @@ use super::{
     load::{LoadedConnector, Parts, without},
     places::{Places, at, element, join},
     tenants::{display_name, reference, unknown},
+    upstream_tokens::issuers,
 };
 
 /// Finds the faults of `connectors`, and gives those that have none.
@@ -250,13 +251,16 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
     }
 }
 
-/// Where an upstream is: its file, its servers, or its issuer.
+/// Where an upstream is: its file, its servers, or each issuer that it may be.
 fn addresses(upstream: &Upstream) -> BTreeSet<String> {
+    let plain = |text: &str| text.trim_end_matches('/').to_owned();
+    if let Upstream::Oidc(oidc) = upstream {
+        return issuers(oidc).iter().map(|issuer| plain(issuer)).collect();
+    }
     let config = serde_json::to_value(upstream).unwrap_or_default();
     let one = ["path", "url"].into_iter().filter_map(|key| config.get(key));
     let several = config.get("urls").and_then(Value::as_array).into_iter().flatten();
-    let issuer = config.pointer("/issuer/url");
-    one.chain(several).chain(issuer).filter_map(Value::as_str).map(|text| text.trim_end_matches('/').to_owned()).collect()
+    one.chain(several).filter_map(Value::as_str).map(plain).collect()
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {
