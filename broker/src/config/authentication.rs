@@ -126,6 +126,14 @@ pub(super) fn lend(parts: &mut Parts, places: &mut Places) -> Vec<String> {
                 continue;
             }
             is_known = true;
+            for part in dropped_rules(config, &entry) {
+                places.fault(
+                    join(path, part),
+                    format!(
+                        "these stand in place of the `{part}` that {name} has for this issuer, and do not repeat them all: whom the API server refuses by the others would be let in; repeat them here"
+                    ),
+                );
+            }
             for part in lend_to(config, &entry) {
                 places.lend(&name, &theirs, &join(&at, part), &join(path, part));
             }
@@ -235,6 +243,21 @@ fn lend_to(config: &mut ConnectorConfig, entry: &Entry) -> Vec<&'static str> {
         }
     }
     lent
+}
+
+/// The kinds of rules of an entry that a connector has its own of, some of the entry's missing among them.
+fn dropped_rules(config: &ConnectorConfig, entry: &Entry) -> Vec<&'static str> {
+    let is_same =
+        |a: &ValidationRule, b: &ValidationRule| a.claim == b.claim && a.required_value == b.required_value && a.expression == b.expression;
+    let own = &config.mapping;
+    let rules = [
+        ("claimValidationRules", &own.claim_validation_rules, &entry.claim_validation_rules),
+        ("userValidationRules", &own.user_validation_rules, &entry.user_validation_rules),
+    ];
+    let drops = |own: &[ValidationRule], theirs: &[ValidationRule]| {
+        !own.is_empty() && !theirs.iter().all(|rule| own.iter().any(|other| is_same(rule, other)))
+    };
+    rules.into_iter().filter(|(_, own, theirs)| drops(own, theirs)).map(|(part, ..)| part).collect()
 }
 
 fn is_given(part: &PrefixedClaimOrExpression) -> bool {

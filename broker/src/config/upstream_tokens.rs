@@ -84,7 +84,7 @@ fn shared_issuers(parts: &Parts, places: &mut Places) {
 }
 
 /// Every `iss` that a connector's tokens may have.
-fn issuers(oidc: &OidcConfig) -> Vec<String> {
+pub(super) fn issuers(oidc: &OidcConfig) -> Vec<String> {
     let url = &oidc.issuer.url;
     if !url.contains(TEMPLATE) {
         return vec![url.clone()];
@@ -142,6 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn t07_issuers_that_one_template_may_be_are_one_upstream() {
+        let two = |a: &str, b: &str| faults(&format!("{}{}", sso("one", a), sso("two", b)), "");
+        let template = |ids: &str| {
+            format!(
+                "issuer: {{url: 'https://login.example/{{tenantid}}', discoveryURL: 'https://login.example/d', allowedTenantIds: [{ids}]}}"
+            )
+        };
+        for other in ["issuer: {url: 'https://login.example/t2'}", "issuer: {url: 'https://login.example/t2/'}", &template("t2, t3")] {
+            let found = two(&template("t1, t2"), other);
+            assert!(found.len() == 1 && found[0].contains("it has the same upstream as the connector at line 4"), "{found:?}");
+        }
+        for other in ["issuer: {url: 'https://login.example/t3'}", &template("t3, t4")] {
+            assert_eq!(two(&template("t1, t2"), other), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn a_token_has_one_judge() {
         let apart = "claimValidationRules: [{claim: team, requiredValue: x}], ";
         let two = |a: &str, b: &str| faults(&format!("{}{}", sso("one", a), sso("two", &format!("{apart}{b}"))), "");
@@ -151,7 +168,7 @@ mod tests {
         assert!(found[0].contains("connectors[1].issuer.url: the connector at line 4 takes the tokens of this issuer too"), "{found:?}");
         assert_eq!(two(&format!("{rule}{TAKING}"), "issuer: {url: 'https://sso.example'}"), Vec::<String>::new());
         assert_eq!(two(&format!("{rule}{TAKING}"), &format!("disabled: true, {TAKING}")), Vec::<String>::new());
-        let template = "acceptTokens: true, issuer: {url: 'https://login.example/{tenantid}', discoveryURL: 'https://login.example/d', allowedTenantIds: [t1, t2]}";
+        let template = "claimValidationRules: [{claim: team, requiredValue: y}], acceptTokens: true, issuer: {url: 'https://login.example/{tenantid}', discoveryURL: 'https://login.example/d', allowedTenantIds: [t1, t2]}";
         let found = two(template, "acceptTokens: true, issuer: {url: 'https://login.example/t2'}");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(two(template, "acceptTokens: true, issuer: {url: 'https://login.example/t3'}"), Vec::<String>::new());

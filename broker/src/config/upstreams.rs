@@ -17,6 +17,7 @@ use super::{
     load::{LoadedConnector, Parts, without},
     places::{Places, at, element, join},
     tenants::{display_name, reference, unknown},
+    upstream_tokens::issuers,
 };
 
 /// Finds the faults of `connectors`, and gives those that have none.
@@ -283,7 +284,7 @@ fn is_given(part: &ClaimOrExpression) -> bool {
 
 /// Two connectors on one upstream would let one person in as two, in two tenants, unless something tells their users apart.
 fn shared_upstreams(parts: &Parts, places: &mut Places) {
-    let mut at: HashMap<&str, Vec<&(String, ConnectorConfig)>> = HashMap::new();
+    let mut at: HashMap<String, Vec<&(String, ConnectorConfig)>> = HashMap::new();
     for entry in parts.connectors.iter().filter(|(_, config)| !config.disabled) {
         let (path, config) = entry;
         let own = addresses(&config.upstream);
@@ -299,14 +300,14 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
     }
 }
 
-/// Where an upstream is: its file, its servers, or its issuer.
-fn addresses(upstream: &Upstream) -> BTreeSet<&str> {
-    let all: Vec<&str> = match upstream {
-        Upstream::File(file) => file.path.as_deref().and_then(Path::to_str).into_iter().collect(),
-        Upstream::Ldap(ldap) => ldap.url.iter().chain(&ldap.urls).map(String::as_str).collect(),
-        Upstream::Oidc(oidc) => vec![&oidc.issuer.url],
+/// Where an upstream is: its file, its servers, or each issuer that it may be.
+fn addresses(upstream: &Upstream) -> BTreeSet<String> {
+    let all: Vec<String> = match upstream {
+        Upstream::File(file) => file.path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+        Upstream::Ldap(ldap) => ldap.url.iter().chain(&ldap.urls).cloned().collect(),
+        Upstream::Oidc(oidc) => issuers(oidc),
     };
-    all.into_iter().map(|text| text.trim_end_matches('/')).collect()
+    all.iter().map(|text| text.trim_end_matches('/').to_owned()).collect()
 }
 
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {

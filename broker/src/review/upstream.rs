@@ -11,6 +11,7 @@ use std::{
 
 use claims_mapping::{ConnectorId, Identity, MappedUser, Tenant};
 use connectors::{ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
+use futures_util::FutureExt as _;
 use moka::sync::Cache;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
@@ -31,7 +32,7 @@ const REFUSED: i64 = 10;
 const GENUINE_BYTES: u64 = 16 << 20;
 /// Refusals that are remembered. They stand apart, so that a flood of forgeries pushes no genuine token out.
 const REFUSALS: u64 = 20_000;
-/// Authentications under way at one connector.
+/// Authentications under way at one connector: what more there are, are answered where the upstream need not be waited for.
 const UNDER_WAY: usize = 64;
 
 /// A genuine token, as its connector told of it.
@@ -133,10 +134,15 @@ impl Upstreams {
             return Err(Refused::Upstream(bad.connector, bad.reason));
         }
         let untold = |error| Refused::CouldNotTell(Untold::Upstream(id.clone(), error));
-        let Some(Ok(_turn)) = self.under_way.get(id).map(Semaphore::try_acquire) else {
-            return Err(untold(ConnectorError::Unavailable(format!("{UNDER_WAY} other tokens are being asked about"))));
+        let asked = way.port.authenticate(token, now);
+        let verdict = match self.under_way.get(id).map(Semaphore::try_acquire) {
+            Some(Ok(_turn)) => asked.await,
+            // While all turns are taken by tokens that wait for the upstream, those that need not wait are answered all the same.
+            _ => asked
+                .now_or_never()
+                .unwrap_or_else(|| Err(ConnectorError::Unavailable(format!("{UNDER_WAY} other tokens are being asked about")))),
         };
-        match way.port.authenticate(token, now).await.map_err(untold)? {
+        match verdict.map_err(untold)? {
             Verdict::Genuine(verified) => {
                 let known = Arc::new(Known {
                     connector: id.clone(),

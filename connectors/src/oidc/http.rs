@@ -5,12 +5,16 @@
 use std::{
     collections::HashMap,
     error::Error,
-    fmt,
-    net::IpAddr,
+    fmt, io,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use reqwest::{
     Client, Request, Response,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -168,7 +172,7 @@ fn make(reach: Reach) -> Result<Client, String> {
     let Reach { roots, networks } = reach;
     Client::builder()
         .tls_backend_preconfigured(roots.tls()?)
-        .dns_resolver(Arc::new(Resolver(networks)))
+        .dns_resolver(Arc::new(Resolver { networks, lookups: Lookups::default() }))
         .redirect(Policy::none())
         .no_proxy()
         .referer(false)
@@ -255,16 +259,60 @@ const LOCALHOST: &str = "localhost";
 #[error("{0} is not a public address; where the provider may be there, name its network in `allowedNetworks`")]
 struct NotAllowed(IpAddr);
 
+/// What a name was looked up to.
+type Lookup = Shared<BoxFuture<'static, Result<Arc<[SocketAddr]>, Arc<io::Error>>>>;
+
+/// The lookups under way, one for each name. Each holds a thread of those that the whole program shares, for as long as the name's
+/// servers like and whoever has given up meanwhile: many sign-ins at one slow name must not use them all.
+#[derive(Clone, Default)]
+struct Lookups(Arc<Mutex<HashMap<String, Lookup>>>);
+
+impl Lookups {
+    /// The lookup of this name that is under way, or this one.
+    fn join<A: Iterator<Item = SocketAddr>>(&self, name: &str, ask: impl Future<Output = io::Result<A>> + Send + 'static) -> Lookup {
+        let mut under_way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lookup) = under_way.get(name) {
+            return lookup.clone();
+        }
+        let end = End { lookups: self.clone(), name: name.to_owned() };
+        // A task of its own: as the thread stays taken, so does the name.
+        let task = tokio::spawn(async move {
+            let _end = end;
+            ask.await.map(Iterator::collect::<Arc<[SocketAddr]>>).map_err(Arc::new)
+        });
+        let lookup = task.map(|done| done.unwrap_or_else(|error| Err(Arc::new(io::Error::other(error))))).boxed().shared();
+        under_way.insert(name.to_owned(), lookup.clone());
+        lookup
+    }
+}
+
+/// Ends a lookup, however it ends.
+struct End {
+    lookups: Lookups,
+    name: String,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.lookups.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
 /// Resolves names to addresses that are allowed, each time a connection is made: a name may change its mind after a check.
-struct Resolver(Networks);
+struct Resolver {
+    networks: Networks,
+    lookups: Lookups,
+}
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let networks = self.0.clone();
+        let (networks, lookups) = (self.networks.clone(), self.lookups.clone());
         Box::pin(async move {
             let local = name.as_str() == LOCALHOST;
+            let asked = name.as_str().to_owned();
+            let found = lookups.join(name.as_str(), async move { look_up(&asked).await }).await?;
             let (mut allowed, mut refused) = (Vec::new(), None);
-            for address in tokio::net::lookup_host((name.as_str(), 0)).await? {
+            for address in found.iter().copied() {
                 if networks.allow(address.ip()) && (!local || address.ip().is_loopback()) {
                     allowed.push(address);
                 } else {
@@ -277,6 +325,10 @@ impl Resolve for Resolver {
             }
         })
     }
+}
+
+async fn look_up(name: &str) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+    Ok(tokio::net::lookup_host((name, 0)).await?.collect::<Vec<_>>().into_iter())
 }
 
 #[cfg(test)]
@@ -323,6 +375,34 @@ mod tests {
         }
         assert_eq!(stand_in.count("/keys"), 0);
         assert!(http(&["127.0.0.1"]).send(get(&format!("http://localhost:{port}/keys"))).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_slow_name_is_looked_up_once_at_a_time_whoever_gives_up() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let (lookups, asked, go_on) = (Lookups::default(), Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+        let join = |name: &str| {
+            let (asked, go_on) = (Arc::clone(&asked), Arc::clone(&go_on));
+            lookups.join(name, async move {
+                asked.fetch_add(1, Ordering::SeqCst);
+                go_on.notified().await;
+                Ok([SocketAddr::from(([192, 0, 2, 1], 0))].into_iter())
+            })
+        };
+        for _ in 0..100 {
+            drop(join("slow.example"));
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "those who gave up have left their lookup to the others");
+        let (one, other) = (join("slow.example"), join("other.example"));
+        tokio::task::yield_now().await;
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        go_on.notify_waiters();
+        assert_eq!((one.await.unwrap().len(), other.await.unwrap().len()), (1, 1));
+        // What was found is not kept: a name may change its mind.
+        let _again = join("slow.example");
+        tokio::task::yield_now().await;
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 
     #[tokio::test]

@@ -72,6 +72,10 @@ impl Algorithm {
     }
 }
 
+/// The least and the largest RSA modulus, in bytes (RFC 7518, 3.3): what verifies may take others.
+const LEAST_MODULUS: usize = 256;
+const MOST_MODULUS: usize = 1_024;
+
 /// One key as it stands in a set. What a header of a token says of keys is never read.
 #[derive(Deserialize)]
 struct Jwk {
@@ -120,7 +124,9 @@ impl Key {
     fn serves(&self, iss: &str, tenant: Option<&str>) -> bool {
         match (&self.issuer, tenant) {
             (Some(issuer), Some(tenant)) => issuer.replace(PLACEHOLDER, tenant) == iss,
-            _ => true,
+            // A provider of one tenant may show the set that all of them share.
+            (Some(issuer), None) => issuer.contains(PLACEHOLDER) || issuer == iss,
+            (None, _) => true,
         }
     }
 }
@@ -137,7 +143,8 @@ impl Jwk {
         match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", None) => {
                 let number = |part| Some(decoded(part)?.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
-                let components = PublicKeyComponents { n: number(&self.n)?, e: number(&self.e)? };
+                let n = number(&self.n).filter(|n| LEAST_MODULUS <= n.len() && n.len() <= MOST_MODULUS)?;
+                let components = PublicKeyComponents { n, e: number(&self.e)? };
                 Some((components.as_der().ok()?.as_ref().to_vec(), Algorithm::ALL.get(..6)?))
             }
             ("EC", Some("P-256")) => Some((point(32)?, &[Algorithm::Es256])),

@@ -83,6 +83,22 @@ fn the_files_faults_have_their_place_in_it() {
 }
 
 #[test]
+fn no_rule_of_the_file_is_dropped_in_silence() {
+    let rules = "    claimValidationRules: [{claim: hd, requiredValue: acme.example}]\n    userValidationRules: [{expression: \"user.username != 'x'\", message: no x}]\n";
+    let file = format!("{}{rules}", entry("      username: {claim: sub, prefix: ''}\n"));
+    let with = |own: &str| SSO.replace("acceptTokens", &format!("{own}, acceptTokens"));
+    let found = faults(&file, &with("claimValidationRules: [{claim: team, requiredValue: x}]"));
+    let fault = "connectors[0].claimValidationRules: these stand in place of the `claimValidationRules` that auth.yaml has for this issuer";
+    assert!(found.lines().count() == 1 && found.contains(fault), "{found}");
+    let found = faults(&file, &with("userValidationRules: [{expression: 'true', message: all}]"));
+    assert!(found.lines().count() == 1 && found.contains("connectors[0].userValidationRules: these stand"), "{found}");
+    // Those that are there besides are the operator's to choose.
+    let more = "claimValidationRules: [{claim: team, requiredValue: x}, {claim: hd, requiredValue: acme.example}]";
+    assert!(loaded(&file, &with(more)).1.is_ok());
+    assert!(loaded(&file, SSO).1.is_ok());
+}
+
+#[test]
 fn another_kind_of_file_is_refused() {
     insta::assert_snapshot!(faults("apiVersion: v1\nkind: Config\nusers: []\n", SSO));
     insta::assert_snapshot!(faults("jwt: [", SSO));

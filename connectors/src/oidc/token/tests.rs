@@ -64,6 +64,12 @@ fn t18_the_algorithm_is_pinned_and_the_keys_own() {
     set["keys"][0]["alg"] = "PS256".into();
     let keys = both.keys(set.to_string().as_bytes()).unwrap();
     assert!(both.verify(UnverifiedToken::new(&rsa.token(&claims())), &keys, at(0)).is_err());
+    // A key that is too small or too large, also for who verifies with another library.
+    for (bytes, taken) in [(64, 0), (128, 0), (255, 0), (256, 1), (1_024, 1), (1_025, 0)] {
+        let set = json!({"keys": [{"kty": "RSA", "kid": "k", "n": B64.encode(vec![0xc5; bytes]), "e": "AQAB"}]});
+        let keys = both.keys(set.to_string().as_bytes()).unwrap();
+        assert_eq!(keys.json_for("https://sso.example", None)["keys"].as_array().unwrap().len(), taken, "{bytes}");
+    }
     // A key for something else than signatures.
     for change in [json!({"use": "enc"}), json!({"key_ops": ["encrypt"]}), json!({"use": "sig", "key_ops": ["sign"]})] {
         let mut set = jwks(&[&ec]);
@@ -172,6 +178,11 @@ fn t08_in_a_shared_key_set_a_key_of_one_tenant_does_not_sign_for_another() {
     let outcome = |signer: &Signer, tid: &str| it.verify(UnverifiedToken::new(&signer.token(&of(tid))), &keys, at(0));
     assert!(outcome(&shared, "t-1").is_ok() && outcome(&shared, "t-2").is_ok() && outcome(&first, "t-1").is_ok());
     assert_eq!(outcome(&first, "t-2").unwrap_err(), Refusal::UnknownKey);
+    // The same where the connector is for one of the tenants, and the provider shows the keys of all.
+    let one = verifier(json!({"issuer": {"url": "https://login.example/t-2/v2.0", "audiences": ["denizen"]}}));
+    let outcome = |signer: &Signer| one.verify(UnverifiedToken::new(&signer.token(&of("t-2"))), &keys, at(0));
+    assert!(outcome(&shared).is_ok());
+    assert_eq!(outcome(&first).unwrap_err(), Refusal::UnknownKey);
 }
 
 #[test]
