@@ -3,6 +3,7 @@
 
 use denizen_tests::{
     Answer, Authorization, Broker, Browser, Configuration,
+    broker::command,
     configuration::{hash_of, password_of},
     form::{Form, links},
 };
@@ -267,6 +268,12 @@ async fn t54_a_refused_sign_in_says_whom_to_turn_to_and_the_operator_finds_why()
     assert_eq!(step["saw"], json!({"username": "text of 6 characters"}));
     let rest = refusal.text.replace(rule, "").replace("xavier may not", "");
     assert!(!rest.contains("xavier") && !rest.contains("unusual"), "no claim's value is kept: {rest}");
+    let config = broker.folder().join("denizen.yaml");
+    let explain = |reference: &str| command(&["claims", "explain", "--config", config.to_str().unwrap(), "--reference", reference]);
+    let said = explain(&reference);
+    assert!(said.out.contains("xavier may not") && said.out.contains("text of 6 characters"), "{said:?}");
+    let said = explain("000000000000");
+    assert!(said.code != Some(0) && said.err.contains("nothing is kept under"), "{said:?}");
     broker.service().get(&format!("/refusals/{reference}")).await.expect(404);
     look(&broker, "000000000000").await.expect(404);
     broker.reconfigure(|configuration| configuration.set("/refusals", json!({"keepClaims": true}))).await;

@@ -134,11 +134,11 @@ mod tests {
         let own_id = sso("sso", "acceptTokens: true, issuer: {url: 'https://sso.example'}");
         assert_eq!(faults(&own_id, "{connector: sso, audiences: [denizen]}"), Vec::<String>::new());
         let not_taking = sso("sso", "issuer: {url: 'https://sso.example'}");
-        let fault = "5:70: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
+        let fault = "5:66: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
         assert_eq!(faults(&not_taking, "{connector: sso, audiences: [denizen]}"), [fault]);
         let file = "  - {id: sso, type: file, tenant: {fixed: a}, users: [{id: u1, username: ann}]}\n";
         let found = faults(file, "{connector: sso, audiences: [k]}");
-        assert_eq!(found, ["5:70: reviewers[0].upstreamTokens[0].connector: a connector of this type has no tokens of its own"]);
+        assert_eq!(found, ["5:66: reviewers[0].upstreamTokens[0].connector: a connector of this type has no tokens of its own"]);
     }
 
     #[test]

@@ -115,6 +115,12 @@ impl Client {
         self.tenants.as_ref().is_none_or(|list| list.contains(tenant))
     }
 
+    /// The one tenant whose people may, where it is one only.
+    #[must_use]
+    pub fn only_tenant(&self) -> Option<&TenantId> {
+        self.tenants.as_ref().filter(|list| list.len() == 1)?.first()
+    }
+
     /// Whether they may do so through this connector.
     #[must_use]
     pub fn takes_connector(&self, connector: &ConnectorId) -> bool {

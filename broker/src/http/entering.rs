@@ -15,7 +15,7 @@ use super::{
     caller::Peer,
     instead::Instead,
     pages::{ErrorPage, Link, POLICY, render},
-    way::{WAY_COOKIE, client, limits},
+    way::{WAY_COOKIE, client, limits, look},
 };
 use crate::{
     App,
@@ -110,7 +110,7 @@ impl Entrance<'_> {
 
     /// How the pages of this sign-in look.
     pub(super) fn look(&self) -> Arc<Look> {
-        self.app.looks.of(self.attempt.tenant())
+        look(self.app, self.attempt)
     }
 
     /// The way on: to choose again, or, where there is nothing to choose, to be asked anew.

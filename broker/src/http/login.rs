@@ -20,7 +20,7 @@ use super::{
     pages::{Choose, Link, Onward, POLICY, render},
     parameters::{Form, Parameters, Query},
     password::page,
-    way::{begun, client_name, gone, limits, no_way, remembered, way},
+    way::{begun, client_name, gone, limits, look, no_way, remembered, way},
 };
 use crate::{
     App,
@@ -70,7 +70,7 @@ async fn choose_way(
         csrf: attempt.csrf.clone(),
         attempt: id,
     };
-    Ok(render(app.looks.of(attempt.tenant()), if offer.unknown { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page, POLICY))
+    Ok(render(look(app, &attempt), if offer.unknown { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }, &page, POLICY))
 }
 
 /// What the account page's own address says of the sign-in.
@@ -100,7 +100,7 @@ async fn find_way(app: &App, session: &Session, parameters: &Parameters) -> Resu
         // A form's answer may not redirect to another site, and an upstream may send the browser on through others still: its
         // pages are opened by a navigation of their own.
         Some(way) if way.password.is_none() => Ok(render(
-            app.looks.of(attempt.tenant()),
+            look(app, &attempt),
             StatusCode::OK,
             &Onward { to: Link { name: way.display_name.clone(), href: address(way, &id) } },
             POLICY,

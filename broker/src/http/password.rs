@@ -18,7 +18,7 @@ use super::{
     instead::{Instead, shown},
     pages::{Password, PasswordError, render, sign_in_policy},
     parameters::{Form, Parameters},
-    way::{begun, client_name, gone, limits, no_way, way},
+    way::{begun, client_name, gone, limits, look, no_way, way},
 };
 use crate::{
     App,
@@ -124,5 +124,5 @@ pub(super) fn page(app: &App, way: &Wired, id: &str, attempt: &Attempt, name: St
         error,
         other_ways: (app.ways.possible(limits(app, attempt)).count() > 1).then(|| other_ways(id)),
     };
-    render(app.looks.of(attempt.tenant()), status, &page, &sign_in_policy(redirect_uri.as_ref()))
+    render(look(app, attempt), status, &page, &sign_in_policy(redirect_uri.as_ref()))
 }

@@ -1,6 +1,9 @@
 //! Which sign-in is under way in a browser, and what it knows of the ways that it may take.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, StatusCode};
+use claims_mapping::TenantId;
 use time::OffsetDateTime;
 use tower_sessions::Session;
 
@@ -12,6 +15,7 @@ use super::{
 };
 use crate::{
     App,
+    branding::Look,
     grants::Client,
     login::{Attempt, AttemptError, Limits},
     tenancy::Wired,
@@ -42,6 +46,12 @@ pub(super) fn with_client(app: &App, attempt: Attempt) -> Result<Attempt, Instea
 
 pub(super) fn client<'a>(app: &'a App, attempt: &Attempt) -> Option<&'a Client> {
     attempt.request.as_ref().and_then(|r| app.grants.clients.get(&r.client_id))
+}
+
+/// How the pages of a sign-in look: as the tenant says that is asked for, or whose application it is.
+pub(super) fn look(app: &App, attempt: &Attempt) -> Arc<Look> {
+    let only = || client(app, attempt)?.only_tenant().map(TenantId::as_str);
+    app.looks.of(attempt.tenant().or_else(only))
 }
 
 pub(super) fn client_name(app: &App, attempt: &Attempt) -> Option<String> {

@@ -48,6 +48,7 @@ async fn t21_a_logout_token_that_the_provider_did_not_sign_is_refused() {
     let mut browser = house.browser();
     let answer = house.try_sign_in_with(&mut browser, &house.request("acme-sso"), "jane").await;
     assert!(!code(&answer).is_empty());
+    #[expect(clippy::disallowed_methods, reason = "the program under test runs on the machine's clock")]
     let now = time::OffsetDateTime::now_utc().unix_timestamp();
     let claims = json!({
         "iss": house.providers.acme.issuer(), "sub": "1", "aud": house.providers.acme.connector("x")["clientId"], "iat": now,

@@ -9,14 +9,10 @@ use axum::{
     http::Request,
 };
 use claims_mapping::{Claims, Subject};
-use connectors::{
-    Callback, ConnectorError, Handshake, LogoutNotice, LogoutNotices, Proven, RedirectLogin, Renewed, Secret, UpstreamSession,
-    UpstreamUser, Wish,
-};
+use connectors::{ConnectorError, LogoutNotice, LogoutNotices, Secret, UpstreamSession, UpstreamUser};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tower::ServiceExt as _;
-use url::Url;
 
 use super::*;
 use crate::{
@@ -59,23 +55,6 @@ impl LogoutNotices for Upstream {
     }
 }
 
-/// No one is asked again; what was said once is believed.
-#[async_trait]
-impl RedirectLogin for Upstream {
-    async fn begin(&self, _: &Handshake, _: &Wish, _: OffsetDateTime) -> Result<Url, ConnectorError> {
-        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
-    }
-    async fn finish(&self, _: &Handshake, _: &Wish, _: &Callback, _: OffsetDateTime) -> Result<Option<Proven>, ConnectorError> {
-        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
-    }
-    async fn renew(&self, _: &Subject, _: &Secret, _: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
-        Err(ConnectorError::Unavailable("not part of this test".to_owned()))
-    }
-    fn believed_seconds(&self) -> u64 {
-        3_600
-    }
-}
-
 struct House {
     app: Arc<App>,
     doors: Router,
@@ -108,7 +87,7 @@ impl House {
                 policy: way.policy.clone(),
                 password: None,
                 directory: None,
-                redirect: Some(Arc::clone(&upstream) as _),
+                redirect: None,
                 token: None,
                 logout: (way.id.as_str() != "plain").then(|| Arc::clone(&upstream) as _),
                 join: None,
@@ -128,7 +107,7 @@ impl House {
         let user = UpstreamUser { subject: subject.clone(), claims: Claims::new(json!({"username": who, "tenant": tenant})).unwrap() };
         let (identity, mapped) = app.admission.admit(way, &user, now()).await.unwrap();
         let attempt = app.attempts.begin(("browser", [127, 0, 0, 1].into()), None, Wanted::default(), now()).await.unwrap();
-        let session = UpstreamSession { sid: sid.map(str::to_owned), refresh_token: None };
+        let session = UpstreamSession { sid: sid.map(str::to_owned), refresh_token: Some(Secret::new("to-ask-again-with".to_owned())) };
         let upstream = Some(AtUpstream { connector: way.id.clone(), subject, auth_time: None, session });
         let entering = Entering { identity: &identity, mapped, upstream };
         enter((&app.attempts, &attempt), &app.sessions, entering, before, now()).await.unwrap()
