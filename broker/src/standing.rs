@@ -136,6 +136,12 @@ impl Judge {
                 return Err(Fallen::Connector);
             }
         }
+        if let Some(via) = &claims.via {
+            let via = self.admission.connector(via.as_str()).ok_or(Fallen::Connector)?;
+            if !via.serves(&tenant) || Some(via.speaks_of()) != claims.connector.as_ref() {
+                return Err(Fallen::Connector);
+            }
+        }
         Ok(tenant)
     }
 }

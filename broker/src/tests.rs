@@ -3,6 +3,7 @@
 mod joining;
 mod people;
 mod renewal;
+mod via;
 
 use std::{
     collections::VecDeque,

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Claims that have a meaning of their own (the registry of RFC 7519, RFC 9068, OpenID Connect Core) or that Denizen writes.
-const REGISTERED: [&str; 52] = [
+const REGISTERED: [&str; 53] = [
     "iss",
     "sub",
     "aud",
@@ -69,6 +69,7 @@ const REGISTERED: [&str; 52] = [
     "username",
     "tenant_id",
     "connector",
+    "via",
     "typ",
 ];
 

@@ -129,7 +129,8 @@ impl Grants {
             batch = batch.put(key, value, until);
         }
         // Signed before the commit: what is answered as issued is never lost to a failure in between.
-        let granted = self.issue(client, &identity, (family_id, &family), (&family.scopes, &chosen), refresh_token, now)?;
+        let to = (family_id, &family, session.via.as_ref());
+        let granted = self.issue(client, &identity, to, (&family.scopes, &chosen), refresh_token, now)?;
         match self.store.commit(batch, now).await? {
             Outcome::Committed => Ok(granted),
             Outcome::Conflict => {

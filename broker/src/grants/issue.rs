@@ -1,6 +1,6 @@
 //! The end of every grant: tokens for an identity.
 
-use claims_mapping::{Identity, TenantId, UserId, UserKind};
+use claims_mapping::{ConnectorId, Identity, TenantId, UserId, UserKind};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -15,12 +15,13 @@ use crate::{
 const MOST_GROUP_BYTES_IN_TOKEN: usize = 8 * 1024;
 
 impl Grants {
-    /// The access token, and with the scope `openid` the ID token, of a person.
+    /// The access token, and with the scope `openid` the ID token, of a person who came through `via` where it is not their own
+    /// connector.
     pub(super) fn issue(
         &self,
         client: &Client,
         identity: &Identity,
-        (family_id, family): (Uuid, &Family),
+        (family_id, family, via): (Uuid, &Family, Option<&ConnectorId>),
         (scopes, audiences): (&[String], &[String]),
         refresh_token: Option<String>,
         now: OffsetDateTime,
@@ -46,6 +47,7 @@ impl Grants {
             roles: identity.roles().to_vec(),
             preferred_username: identity.username().to_owned(),
             connector: Some(identity.connector().clone()),
+            via: via.filter(|via| *via != identity.connector()).cloned(),
         };
         let access_token = self.sign_access(client, &claims)?;
         let id_token = if has("openid") {
@@ -81,7 +83,7 @@ impl Grants {
         let scopes = ["profile", "groups", "users.read"].map(str::to_owned).to_vec();
         let (client_id, audiences, current) = (client.id.clone(), client.audiences.clone(), None);
         let family = Family { client_id, sid, copied_from: None, scopes, audiences, nonce: None, auth_time: 0, current, refresh_until: 0 };
-        move |now| self.issue(client, identity, (family_id, &family), (&family.scopes, &family.audiences), None, now)
+        move |now| self.issue(client, identity, (family_id, &family, None), (&family.scopes, &family.audiences), None, now)
     }
 
     /// The access token of a service.
@@ -112,6 +114,7 @@ impl Grants {
             roles: Vec::new(),
             preferred_username: client.id.clone(),
             connector: None,
+            via: None,
         };
         Ok(self.granted(self.sign_access(client, &claims)?, None, None, &claims))
     }

@@ -69,7 +69,7 @@ impl Grants {
             {
                 batch = batch.put(key, value, until);
             }
-            let to = (handle.family, &family);
+            let to = (handle.family, &family, session.via.as_ref());
             let granted = self.issue(client, &identity, to, (&scopes, &audiences), Some(refresh_token.clone()), now)?;
             if self.store.commit(batch, now).await? == Outcome::Committed {
                 return Ok(granted);

@@ -15,7 +15,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{
-    browser::{browser, signed_in},
+    browser::{begin, signed_in},
     caller::Peer,
     failure::Failure,
     pages::{ErrorPage, POLICY, render},
@@ -95,10 +95,9 @@ async fn decide(
     if asking.never {
         return Err(Failure::new(StatusCode::BAD_REQUEST, "login_required", "the person must sign in"));
     }
-    let browser = browser(session, app).await?;
     let login_hint = parameters.one("login_hint")?.filter(|hint| hint.len() <= 255).map(str::to_owned);
     let wanted = Wanted { tenant: None, login_hint, anew: asking.anew, select: asking.select, max_age: asking.max_age };
-    let attempt = app.attempts.begin((&browser.binding, peer.address), Some(request), wanted, now).await.map_err(|error| match error {
+    let attempt = begin(app, session, peer.address, (Some(request), wanted), now).await.map_err(|error| match error {
         AttemptError::Slowed => {
             Failure::new(StatusCode::TOO_MANY_REQUESTS, "temporarily_unavailable", "too many sign-ins are begun from this address")
         }

@@ -1,12 +1,19 @@
 //! What a browser's session holds, and its cookies.
 
+use std::net::IpAddr;
+
 use axum::http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use tower_sessions::{Expiry, Session};
 
 use super::{failure::Failure, pages::ErrorPage};
-use crate::{App, login::SignedIn, secret_text::random_text};
+use crate::{
+    App,
+    login::{AttemptError, AuthorizeRequest, SignedIn, Wanted},
+    secret_text::random_text,
+    store::StoreError,
+};
 
 /// What a browser's session holds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -19,18 +26,27 @@ pub(crate) struct Browser {
 
 const ENTRY: &str = "browser";
 
-/// The browser behind a request; a newcomer is given a session that lasts as long as a sign-in may take.
+/// Begins a sign-in of the browser behind a request, and gives its id. A newcomer is given a session that lasts as long as a
+/// sign-in may take; whoever is slowed is given none, so that a flood leaves no more records than it begins sign-ins.
 ///
 /// # Errors
-/// When the store could not tell.
-pub(crate) async fn browser(session: &Session, app: &App) -> Result<Browser, Failure> {
-    if let Some(browser) = session.get::<Browser>(ENTRY).await.map_err(unavailable)? {
-        return Ok(browser);
+/// [`AttemptError::Slowed`] where too many are begun; else when the store could not tell.
+pub(crate) async fn begin(
+    app: &App,
+    session: &Session,
+    address: IpAddr,
+    (request, wanted): (Option<AuthorizeRequest>, Wanted),
+    now: OffsetDateTime,
+) -> Result<String, AttemptError> {
+    let unknown = |error| AttemptError::Store(StoreError::Unavailable(Box::new(error)));
+    if let Some(known) = session.get::<Browser>(ENTRY).await.map_err(unknown)? {
+        return app.attempts.begin((&known.binding, address), request, wanted, now).await;
     }
-    let browser = Browser { binding: random_text(&*app.seams.entropy), signed_in: None };
+    let newcomer = Browser { binding: random_text(&*app.seams.entropy), signed_in: None };
+    let id = app.attempts.begin((&newcomer.binding, address), request, wanted, now).await?;
     session.set_expiry(Some(expiry(app, app.config.lifetimes.attempt_seconds)));
-    session.insert(ENTRY, &browser).await.map_err(unavailable)?;
-    Ok(browser)
+    session.insert(ENTRY, &newcomer).await.map_err(unknown)?;
+    Ok(id)
 }
 
 /// What the sign-ins of the browser behind a request are bound to; no session is made for a newcomer, who has none.
@@ -114,5 +130,57 @@ pub(crate) fn sign_in_gone() -> ErrorPage {
         todo: "Go back to the application and sign in from there.".to_owned(),
         next: Some(super::pages::Link { name: "My account".to_owned(), href: "/account".to_owned() }),
         reference: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::SocketAddr, sync::Arc};
+
+    use axum::{body::Body, extract::ConnectInfo, http::Request};
+    use tower::ServiceExt as _;
+
+    use crate::{
+        seams::{Clock, Seams, SystemEntropy},
+        store::{Kind, Partition, Store, embedded::Embedded},
+    };
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> time::OffsetDateTime {
+            time::macros::datetime!(2026-11-21 08:00 UTC)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_newcomers_leaves_no_more_records_than_it_begins_sign_ins() {
+        crate::cli::install_providers();
+        let user = serde_json::json!({"id": "jane", "username": "jane", "password": "$argon2id$v=19$m=19456,t=2,p=1$4m5hzu/sQhUXoj/NfPrWuw$hfb2JxdCKEqFFKM+61R2d2V8pDhlVuRCNfanapLLq+w"});
+        let text = serde_json::json!({
+            "issuer": "http://127.0.0.1:5556", "tenants": [{"id": "acme"}],
+            "connectors": [{"id": "people", "type": "file", "tenant": {"fixed": "acme"}, "users": [user]}],
+        });
+        let loaded = crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap();
+        let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
+        let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) };
+        let doors = crate::http::public(&Arc::new(crate::build(loaded, seams).await.unwrap()), None);
+        let mut slowed = 0;
+        for _ in 0..700 {
+            let mut request = Request::get("/login").body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 4711))));
+            let response = doors.clone().oneshot(request).await.unwrap();
+            if response.status() == 429 {
+                slowed += 1;
+                assert!(response.headers().get("set-cookie").is_none());
+            } else {
+                assert!(response.headers().get("set-cookie").is_some(), "{response:?}");
+            }
+        }
+        assert_eq!(slowed, 100);
+        for kind in [Kind::Browser, Kind::Attempt] {
+            let page = store.list(&Partition::System, kind, None, 1_000, Clock::now(&Still)).await.unwrap();
+            assert_eq!(page.entries.len(), 600, "{kind:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use tower_sessions::Session;
 
 use super::{
     authorize::see_other,
-    browser::browser,
+    browser::begin as begin_sign_in,
     callback::sent,
     caller::Peer,
     entering::Entrance,
@@ -47,8 +47,7 @@ async fn choose_way(
 ) -> Result<Response, Instead> {
     let now = app.seams.clock.now();
     if parameters.one("attempt")?.is_none() {
-        let browser = browser(session, app).await?;
-        let id = app.attempts.begin((&browser.binding, peer.address), None, wanted(parameters)?, now).await?;
+        let id = begin_sign_in(app, session, peer.address, (None, wanted(parameters)?), now).await?;
         return Ok(see_other(&format!("/login?attempt={id}")));
     }
     let (id, attempt) = begun(app, session, parameters, now).await?;

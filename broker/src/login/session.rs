@@ -264,11 +264,15 @@ impl Sessions {
     /// As [`Self::find`], and when an upstream could not tell.
     pub async fn renew(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
         let session = self.load(signed_in, now).await?;
-        let (connector, id) = (session.connector.clone(), session.opaque_id);
+        let (connector, id, asked) = (session.connector.clone(), session.opaque_id, session.upstream);
         let renewed = self.ask_again(session, signed_in, now).await;
         if let Err(error) = &renewed
             && error.is_final()
         {
+            // Whoever proved who they are while an older proof was asked about has a session that rests on the new one.
+            if self.load(signed_in, now).await.is_ok_and(|session| session.upstream != asked) {
+                return Err(StoreError::Unavailable("the person has signed in anew meanwhile".into()).into());
+            }
             if error.says_gone() && self.admission.connector(connector.as_str()).is_some_and(|own| own.remembers_people()) {
                 self.people.gone(&signed_in.tenant, id, now).await?;
             }

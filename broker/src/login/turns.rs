@@ -9,13 +9,13 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use uuid::Uuid;
 
 /// Who is at which thing.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<Uuid, Arc<AsyncMutex<()>>>>);
+#[derive(Debug, Default, Clone)]
+pub(super) struct Turns(Arc<Mutex<HashMap<Uuid, Arc<AsyncMutex<()>>>>>);
 
-/// A turn at one thing; the next one begins when it is dropped.
+/// A turn at one thing; the next one begins when it is dropped. Whoever has one may hand it on to a task.
 #[derive(Debug)]
-pub(super) struct Turn<'t> {
-    turns: &'t Turns,
+pub(super) struct Turn {
+    turns: Turns,
     id: Uuid,
     /// `None` while it waits.
     guard: Option<OwnedMutexGuard<()>>,
@@ -23,9 +23,9 @@ pub(super) struct Turn<'t> {
 
 impl Turns {
     /// Waits for its turn.
-    pub(super) async fn take(&self, id: Uuid) -> Turn<'_> {
+    pub(super) async fn take(&self, id: Uuid) -> Turn {
         // It is there before the waiting begins, so that whoever stops waiting is cleared away too.
-        let mut turn = Turn { turns: self, id, guard: None };
+        let mut turn = Turn { turns: self.clone(), id, guard: None };
         let own = Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default());
         turn.guard = Some(own.lock_owned().await);
         turn
@@ -37,7 +37,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.guard = None;
         let mut all = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);

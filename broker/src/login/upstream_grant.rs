@@ -134,9 +134,11 @@ impl UpstreamGrants {
     /// # Errors
     /// That the session has to end, or that it could not be told: [`SessionError::is_final`] says which.
     pub(super) async fn ask(self: &Arc<Self>, id: Uuid, whose: Whose, now: OffsetDateTime) -> Result<Heard, SessionError> {
+        // Whoever goes away while they wait asks nothing: only what has begun goes on without them.
+        let turn = self.turns.take(id).await;
         let this = Arc::clone(self);
         let asking = async move {
-            let _turn = this.turns.take(id).await;
+            let _turn = turn;
             let heard = this.ask_in_turn(id, &whose, now).await;
             if heard.as_ref().is_err_and(SessionError::is_final) {
                 // The other sessions that share it find nothing, and end too.

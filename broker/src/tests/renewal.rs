@@ -253,3 +253,39 @@ async fn a_record_that_is_carried_to_another_tenant_does_not_open() {
     assert!(house.sessions.renew(&ann, after(600)).await.is_ok());
     assert_eq!(house.provider.asked(), ["first"]);
 }
+
+#[tokio::test]
+async fn whoever_waits_and_goes_away_asks_nothing() {
+    let house = Plan::default().build().await;
+    let ann = signed_in(&house).await;
+    let wait = |millis| std::time::Duration::from_millis(millis);
+    // The first is at the upstream, which could not tell; a flood waits behind it, and no one stays to hear.
+    house.provider.will_say(Says::Unavailable);
+    let flood = (0..50).map(|_| tokio::time::timeout(wait(5), house.sessions.renew(&ann, after(600))));
+    assert!(futures_util::future::join_all(flood).await.iter().all(Result::is_err));
+    tokio::time::sleep(wait(100)).await;
+    assert_eq!(house.provider.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_sign_in_meanwhile_outlives_the_end_of_the_one_before() {
+    let house = Plan::default().build().await;
+    let ann = signed_in(&house).await;
+    house.provider.will_say(Says::Gone);
+    let anew = async {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        let user = at_sso("s1", "ann", "acme");
+        let (identity, mapped) = house.admission.admit(house.admission.connector("sso").unwrap(), &user, after(600)).await.unwrap();
+        let session = UpstreamSession { sid: None, refresh_token: Some(Secret::new("second".to_owned())) };
+        let upstream = AtUpstream { connector: id("sso"), subject: user.subject.clone(), auth_time: None, session };
+        let entering = Entering { identity: &identity, mapped, upstream: Some(upstream) };
+        house.sessions.begin(entering, Some(&ann), after(600)).await.unwrap()
+    };
+    let (renewed, again) = tokio::join!(house.sessions.renew(&ann, after(600)), anew);
+    assert_eq!(again, ann, "the session goes on");
+    assert!(matches!(renewed, Err(SessionError::Store(_))), "{renewed:?}");
+    house.sessions.find(&ann, after(600)).await.unwrap();
+    assert_eq!(house.names("acme", "", after(600)).await, ["ann"]);
+    house.sessions.renew(&ann, after(700)).await.unwrap();
+    assert_eq!(house.provider.asked(), ["first", "second"]);
+}

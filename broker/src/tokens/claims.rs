@@ -85,6 +85,9 @@ pub struct AccessClaims {
     /// Through which connector they signed in; absent in a service's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connector: Option<ConnectorId>,
+    /// The connector whose upstream proved who they are, where that is another one: the token falls with it too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<ConnectorId>,
 }
 
 impl AccessClaims {
