@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Claims that name a person and do not stay theirs (OpenID Connect Core, 5.1 and 5.7). Nothing is ever linked by e-mail.
-const NO_IDS: [&str; 12] = [
+const NO_IDS: [&str; 13] = [
     "email",
     "mail",
     "name",
@@ -23,6 +23,7 @@ const NO_IDS: [&str; 12] = [
     "family_name",
     "phone_number",
     "upn",
+    "userprincipalname",
     "unique_name",
     "username",
     "sid",
@@ -58,7 +59,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
         }
         let own = directory(parts, path, config, places);
         if let Some(by) = &config.join {
-            if by.claim.is_empty() || NO_IDS.contains(&by.claim.as_str()) {
+            if by.claim.is_empty() || NO_IDS.contains(&by.claim.to_lowercase().as_str()) {
                 places.fault(
                     join(path, "join.claim"),
                     "it must be a claim that never changes and is one person's only, as an id is: an address or a name changes hands",

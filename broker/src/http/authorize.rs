@@ -185,7 +185,8 @@ async fn usable(
         Err(SessionError::Store(_) | SessionError::Directory(_)) => return Err(Failure::unavailable()),
         Err(_) => return Ok(None),
     };
-    let young = asking.max_age.map(i64::from).is_none_or(|age| now.unix_timestamp() - stored.auth_time < age.max(1) && age > 0);
+    let since = now.unix_timestamp() - stored.auth_time;
+    let young = asking.max_age.map(i64::from).is_none_or(|age| stored.is_time_known && since < age.max(1) && age > 0);
     let tenant = identity.id().tenant_id();
     let asked_for = request.tenant.as_deref().is_none_or(|t| t == tenant.as_str());
     let is_person = asking.person.is_none_or(|person| person == Some(identity.id().opaque_id()));

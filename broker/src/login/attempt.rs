@@ -186,7 +186,11 @@ impl Attempt {
             _ => hint,
         });
         let login_hint = hint.filter(|hint| !hint.is_empty()).map(str::to_owned);
-        Wish { login_hint, anew: self.wanted.anew || self.wanted.max_age == Some(0), max_age: self.wanted.max_age }
+        let Wanted { anew, select, max_age, .. } = self.wanted;
+        // An application that wants someone asked anew is owed the proof: with `max_age` an upstream has to say when that was, and
+        // who holds the browser can not leave the wish out unseen.
+        let max_age = max_age.or((anew && !select).then_some(0));
+        Wish { login_hint, anew: anew || max_age == Some(0), max_age }
     }
 
     fn value(&self) -> Vec<u8> {

@@ -42,6 +42,9 @@ pub struct Session {
     believed_until: Option<i64>,
     /// When the person proved who they are, in seconds since 1970.
     pub auth_time: i64,
+    /// Whether that is known: an upstream may have a session of its own, and not say since when.
+    #[serde(default)]
+    pub is_time_known: bool,
     /// Until when, in seconds since 1970.
     pub expires_at: i64,
     /// Whether it outlives the sign-out (`offline_access`).
@@ -120,7 +123,7 @@ impl SessionError {
     /// Whether the upstream says that its person is gone from there, or from the tenant; not that something was switched off here.
     const fn says_gone(&self) -> bool {
         match self {
-            Self::Vanished | Self::Refused => true,
+            Self::Vanished => true,
             Self::NoLonger(AdmissionError::Rejected(why)) => !matches!(why, Rejection::TenantDisabled | Rejection::ConnectorNotAllowed(_)),
             _ => false,
         }
@@ -235,6 +238,7 @@ impl Sessions {
             believed_until: None,
             // An upstream whose clock is ahead does not make anyone's proof younger than it can be.
             auth_time: upstream.and_then(|at| at.auth_time).map_or(seconds, |at| at.clamp(0, seconds)),
+            is_time_known: upstream.is_none_or(|at| at.auth_time.is_some()),
             expires_at: (now + self.lifetime).unix_timestamp(),
             offline: false,
             opaque_id: identity.id().opaque_id(),

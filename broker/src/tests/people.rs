@@ -67,7 +67,7 @@ async fn who_was_not_seen_for_long_is_forgotten_and_seeing_them_keeps_them() {
 }
 
 #[tokio::test]
-async fn who_is_gone_upstream_is_not_found() {
+async fn who_is_of_another_tenant_now_is_not_found_in_the_old_one() {
     let house = Plan::default().build().await;
     let ann = house.enter(&at_sso("s1", "ann", "acme"), Some("first"), NOW).await;
     house.provider.will_say(Says::Unavailable);
@@ -75,7 +75,11 @@ async fn who_is_gone_upstream_is_not_found() {
     assert_eq!(house.names("acme", "ann", NOW + HOUR).await, ["ann"], "it could not be told");
     house.provider.will_say(Says::Gone);
     drop(house.sessions.renew(&ann, NOW + HOUR).await);
-    assert!(house.names("acme", "ann", NOW + HOUR).await.is_empty());
+    assert_eq!(house.names("acme", "ann", NOW + HOUR).await, ["ann"], "a refusal may mean that a session ended there, and no more");
+    let ann = house.enter(&at_sso("s1", "ann", "acme"), Some("second"), NOW + HOUR).await;
+    house.provider.will_say(Says::Still(Some(at_sso("s1", "ann", "globex")), None));
+    drop(house.sessions.renew(&ann, NOW + HOUR * 2).await);
+    assert!(house.names("acme", "ann", NOW + HOUR * 2).await.is_empty());
 }
 
 #[tokio::test]
