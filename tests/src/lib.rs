@@ -12,6 +12,7 @@
 
 pub mod answer;
 pub mod apache;
+pub mod application;
 pub mod authority;
 pub mod authorization;
 pub mod broker;
@@ -36,6 +37,7 @@ pub mod slapd;
 pub mod tools;
 
 pub use answer::Answer;
+pub use application::Application;
 pub use authority::Authority;
 pub use authorization::Authorization;
 pub use broker::Broker;

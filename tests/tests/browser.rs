@@ -1,58 +1,22 @@
 //! A real headless Chromium at the real pages, by keyboard, as people use them.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{
-    Authorization, Broker, Configuration,
+    Application, Authorization, Broker, Configuration,
     broker::program,
     chrome::{Chrome, Scripts},
     configuration::{hash_of, password_of},
     jwt, ports,
-    process::{PATIENCE, Process},
+    process::Process,
 };
 use fantoccini::{Locator, key::Key};
 use serde_json::json;
-use tokio::{net::TcpListener, sync::mpsc};
-
-/// An application that takes whatever comes back, on a port of its own.
-struct Application {
-    port: u16,
-    called: mpsc::UnboundedReceiver<url::Url>,
-}
-
-impl Application {
-    async fn start() -> Self {
-        let port = ports::free();
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-        let (calls, called) = mpsc::unbounded_channel();
-        let answer = move |uri: http::Uri| {
-            let calls = calls.clone();
-            async move {
-                if uri.path() == "/cb" {
-                    calls.send(url::Url::parse(&format!("http://127.0.0.1:{port}{uri}")).unwrap()).unwrap();
-                }
-                axum::response::Html("<title>The application</title>You are back.")
-            }
-        };
-        tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
-        Self { port, called }
-    }
-
-    fn request(&self) -> Authorization {
-        Authorization::new("web", &format!("http://127.0.0.1:{}/cb", self.port))
-    }
-
-    /// The code of the next call of the redirect URI.
-    async fn code(&mut self) -> String {
-        let called = tokio::time::timeout(PATIENCE, self.called.recv()).await.expect("the application is called").unwrap();
-        called.query_pairs().find(|(name, _)| name == "code").expect("a code came back").1.into_owned()
-    }
-}
 
 /// The whole way by keyboard: a wrong password first, then the right one, and back at the application with a code.
 async fn signs_in(scripts: Scripts) {
     let broker = Broker::start(Configuration::default()).await;
     let mut application = Application::start().await;
-    let request = application.request().with("tenant", "acme");
+    let request = application.request("web").with("tenant", "acme");
     let chrome = Chrome::start(scripts).await;
     chrome.open(&format!("{}{}", broker.issuer(), request.path())).await;
     let text = chrome.wait_for_text("The web application").await;
@@ -111,7 +75,7 @@ async fn a_person_is_asked_before_an_application_signs_them_out_and_goes_back_to
     let bye = format!("http://127.0.0.1:{}/bye", application.port);
     let broker = Broker::start(Configuration::default().with_client("web", "postLogoutRedirectUris", json!([bye]))).await;
     let chrome = Chrome::start(Scripts::Off).await;
-    chrome.open(&format!("{}{}", broker.issuer(), application.request().with("tenant", "acme").path())).await;
+    chrome.open(&format!("{}{}", broker.issuer(), application.request("web").with("tenant", "acme").path())).await;
     chrome.wait_for_text("The web application").await;
     chrome.type_keys("jane").await;
     chrome.press(Key::Tab).await;
@@ -148,7 +112,7 @@ async fn a_person_chooses_a_way_to_sign_in() {
     let broker = Broker::start(configuration).await;
     let mut application = Application::start().await;
     let chrome = Chrome::start(Scripts::On).await;
-    let request = application.request();
+    let request = application.request("web");
     chrome.open(&format!("{}{}", broker.issuer(), request.path())).await;
     let text = chrome.wait_for_text("Choose how you sign in").await;
     assert!(text.contains("Globex <staff>"), "names are text, not markup: {text}");

@@ -1,15 +1,12 @@
 //! What people do with their browsers on the way: several tabs, the back button, second thoughts; and a real Chromium.
 
-use axum::{Router, response::Html};
 use denizen_tests::{
-    Authorization,
+    Application,
     browser::code,
     chrome::{Chrome, Scripts},
-    jwt, ports,
-    process::PATIENCE,
+    jwt,
 };
 use fantoccini::key::Key;
-use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{House, refused};
 
@@ -42,29 +39,11 @@ async fn someone_who_goes_back_at_the_provider_can_try_again() {
     assert!(!code(&house.providers.at(&again).sign_in(&mut browser, &again, "jane").await).is_empty());
 }
 
-/// An application that takes whatever comes back.
-async fn application() -> (u16, mpsc::UnboundedReceiver<url::Url>) {
-    let port = ports::free();
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-    let (calls, called) = mpsc::unbounded_channel();
-    let answer = move |uri: http::Uri| {
-        let calls = calls.clone();
-        async move {
-            if uri.path() == "/cb" {
-                calls.send(url::Url::parse(&format!("http://127.0.0.1:{port}{uri}")).unwrap()).unwrap();
-            }
-            Html("<title>The application</title>You are back.")
-        }
-    };
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
-    (port, called)
-}
-
 #[tokio::test]
 async fn a_person_signs_in_at_the_provider_in_chromium_and_goes_back() {
     let Some(house) = House::start().await else { return };
-    let (port, mut called) = application().await;
-    let request = Authorization::new("at-acme-sso", &format!("http://127.0.0.1:{port}/cb"));
+    let mut application = Application::start().await;
+    let request = application.request("at-acme-sso");
     let chrome = Chrome::start(Scripts::Off).await;
     chrome.open(&format!("{}{}", house.broker.issuer(), request.path())).await;
     chrome.wait_for_text("Sign in at the provider").await;
@@ -74,9 +53,7 @@ async fn a_person_signs_in_at_the_provider_in_chromium_and_goes_back() {
     chrome.type_keys(house.providers.acme.password("jane")).await;
     chrome.press(Key::Enter).await;
     chrome.wait_for_text("You are back.").await;
-    let address = tokio::time::timeout(PATIENCE, called.recv()).await.unwrap().unwrap();
-    let code = address.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
-    let tokens = house.broker.service().exchange(&request, &code).await;
+    let tokens = house.broker.service().exchange(&request, &application.code().await).await;
     assert_eq!(jwt::claims(tokens.access())["tenant_id"], "acme");
     chrome.open(&format!("{}/account", house.broker.issuer())).await;
     chrome.wait_for_text("jane of acme").await;
