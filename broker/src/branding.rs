@@ -6,11 +6,10 @@ mod colour;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::TenantId;
 
-use crate::config::Branding;
+use crate::{config::Branding, secret_text::digest};
 use colour::Colour;
 
 /// The largest logo, in bytes.
@@ -101,7 +100,7 @@ impl Looks {
 
 impl Picture {
     fn new(media_type: &'static str, content: Vec<u8>) -> Self {
-        let hash = B64.encode(digest(&SHA256, &content)).chars().take(16).collect();
+        let hash = B64.encode(digest(&content)).chars().take(16).collect();
         Self { hash, media_type, content }
     }
 }

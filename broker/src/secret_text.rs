@@ -1,5 +1,6 @@
 //! Texts that no one can guess, and the form in which they are stored: never themselves, always their fingerprint.
 
+use aws_lc_rs::digest::{self, Context, Digest, SHA256};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use uuid::Uuid;
 
@@ -27,10 +28,25 @@ pub fn fingerprint(text: &str) -> String {
     B64.encode(digest(text.as_bytes()))
 }
 
+/// SHA-256 over parts, each with its length before it, so that no two run together.
+#[must_use]
+pub fn digest_of(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = Context::new(&SHA256);
+    for part in parts {
+        context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        context.update(part);
+    }
+    whole(context.finish())
+}
+
 /// SHA-256.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
-    let mut digest = [0; 32];
-    digest.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref());
-    digest
+    whole(digest::digest(&SHA256, bytes))
+}
+
+fn whole(digest: Digest) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
 }

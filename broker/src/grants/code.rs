@@ -1,6 +1,5 @@
 //! The authorization code (RFC 6749, 4.1, with PKCE S256 always, RFC 7636).
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::Identity;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
@@ -15,7 +14,7 @@ use super::{
 use crate::{
     config::GrantType,
     login::{AuthorizeRequest, Session, SignedIn, client_record},
-    secret_text::random_uuid,
+    secret_text::{fingerprint, random_uuid},
     store::{Batch, Expect, Key, Kind, Outcome, StoreError},
 };
 
@@ -190,6 +189,5 @@ fn challenge_matches(challenge: &str, verifier: Option<&str>) -> bool {
     if !(43..=128).contains(&verifier.len()) || !verifier.bytes().all(unreserved) {
         return false;
     }
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());
-    B64.encode(digest).as_bytes().ct_eq(challenge.as_bytes()).into()
+    fingerprint(verifier).as_bytes().ct_eq(challenge.as_bytes()).into()
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     seams::Entropy,
-    secret_text::{fingerprint, random_text},
+    secret_text::{digest, fingerprint, random_text},
 };
 
 /// An authorization code: `dzc_<tenant>.<secret>`.
@@ -58,9 +58,8 @@ impl RefreshHandle {
 
 /// The family of a root.
 pub(super) fn family_of(root: Uuid) -> Uuid {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, root.as_bytes());
     let mut half = [0; 16];
-    half.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    half.iter_mut().zip(digest(root.as_bytes())).for_each(|(to, from)| *to = from);
     uuid::Builder::from_custom_bytes(half).into_uuid()
 }
 

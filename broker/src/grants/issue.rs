@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Client, Family, GrantError, Granted, GrantedTo, Grants, seconds};
 use crate::{
-    secret_text::random_uuid,
+    secret_text::{digest, random_uuid},
     tokens::{AccessClaims, Audience, IdClaims, MintError, Profile, TokenType},
 };
 
@@ -144,6 +144,5 @@ impl Grants {
 /// The left half of a token's SHA-256 (OpenID Connect Core, 3.1.3.6), for the hashes that all our algorithms share.
 fn half_hash(token: &str) -> String {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
-    B64.encode(digest.as_ref().get(..16).unwrap_or_default())
+    B64.encode(digest(token.as_bytes()).get(..16).unwrap_or_default())
 }

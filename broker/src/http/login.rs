@@ -15,7 +15,7 @@ use super::{
     browser::begin as begin_sign_in,
     callback::sent,
     caller::Peer,
-    entering::Entrance,
+    entering::{Entrance, other_ways},
     instead::{Instead, shown},
     pages::{Choose, Link, Onward, POLICY, render},
     parameters::{Form, Parameters, Query},
@@ -93,7 +93,7 @@ async fn find_way(app: &App, session: &Session, parameters: &Parameters) -> Resu
     }
     let typed = parameters.one("identifier")?.unwrap_or_default().trim();
     if typed.is_empty() || typed.len() > 255 {
-        return Ok(see_other(&format!("/login?attempt={id}&others=true")));
+        return Ok(see_other(&other_ways(&id)));
     }
     let attempt = app.attempts.keep_typed(&id, attempt, typed, now).await?;
     match app.ways.offer(&attempt, limits(app, &attempt), Known::default()).only() {

@@ -87,8 +87,21 @@ pub struct Attempts {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     lifetime: Duration,
-    /// How many each address may begin: each is a record.
-    begun: Buckets<IpAddr>,
+    begun: Begun,
+}
+
+/// How many records each address may begin: 600 at once, and 5 a second.
+pub(super) struct Begun(Buckets<IpAddr>);
+
+impl Begun {
+    pub(super) fn new() -> Self {
+        Self(Buckets::refilling(600, Duration::milliseconds(200)))
+    }
+
+    /// One more from this address.
+    pub(super) fn one(&self, address: IpAddr, now: OffsetDateTime) -> Result<(), AttemptError> {
+        self.0.take(network_of(address), now).map_err(|_| AttemptError::Slowed)
+    }
 }
 
 impl std::fmt::Debug for Attempts {
@@ -101,7 +114,7 @@ impl Attempts {
     /// Attempts that last so long.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, lifetime: Duration) -> Self {
-        Self { store, entropy, lifetime, begun: Buckets::refilling(600, Duration::milliseconds(200)) }
+        Self { store, entropy, lifetime, begun: Begun::new() }
     }
 
     /// Begins one, and gives its id. An address may begin 600 at once, and 5 a second.
@@ -115,7 +128,7 @@ impl Attempts {
         wanted: Wanted,
         now: OffsetDateTime,
     ) -> Result<String, AttemptError> {
-        self.begun.take(network_of(address), now).map_err(|_| AttemptError::Slowed)?;
+        self.begun.one(address, now)?;
         let id = random_text(&*self.entropy);
         let (csrf, until) = (random_text(&*self.entropy), (now + self.lifetime).unix_timestamp());
         let attempt = Attempt { request, wanted, typed: None, csrf, browser: browser.to_owned(), until };

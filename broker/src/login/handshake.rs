@@ -9,10 +9,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 
-use super::{
-    AttemptError,
-    guessing::{Buckets, network_of},
-};
+use super::{AttemptError, attempt::Begun};
 use crate::{
     seams::Entropy,
     secret_text::{fingerprint, random_text},
@@ -47,8 +44,7 @@ pub struct Handshakes {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
     lifetime: Duration,
-    /// How many each address may begin: each is a record.
-    begun: Buckets<IpAddr>,
+    begun: Begun,
 }
 
 impl std::fmt::Debug for Handshakes {
@@ -61,7 +57,7 @@ impl Handshakes {
     /// Handshakes that last as long as the attempts do.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, lifetime: Duration) -> Self {
-        Self { store, entropy, lifetime, begun: Buckets::refilling(600, Duration::milliseconds(200)) }
+        Self { store, entropy, lifetime, begun: Begun::new() }
     }
 
     /// Begins one for an attempt of this browser. An address may begin 600 at once, and 5 a second.
@@ -76,7 +72,7 @@ impl Handshakes {
         wish: &Wish,
         now: OffsetDateTime,
     ) -> Result<Handshake, AttemptError> {
-        self.begun.take(network_of(address), now).map_err(|_| AttemptError::Slowed)?;
+        self.begun.one(address, now)?;
         let text = || random_text(&*self.entropy);
         let handshake = Handshake { state: text(), nonce: text(), code_verifier: text(), begun_at: now.unix_timestamp() };
         let record = Record {

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, SHA256};
-
 use super::Reviewer;
 use crate::{
+    secret_text::digest_of,
     slots::{Fingerprint, Slots},
     standing::Standing,
 };
@@ -23,15 +22,7 @@ impl Request {
     /// The bytes that this reviewer sent, in this form of the question.
     #[must_use]
     pub fn new(reviewer: &Reviewer, form: &str, body: &[u8]) -> Self {
-        let mut context = Context::new(&SHA256);
-        for part in [reviewer.id.as_bytes(), form.as_bytes(), body] {
-            // With its length, so that no two parts run together.
-            context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            context.update(part);
-        }
-        let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(context.finish().as_ref());
-        Self(fingerprint)
+        Self(digest_of(&[reviewer.id.as_bytes(), form.as_bytes(), body]))
     }
 }
 

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError};
+use crate::{
+    secret_text::digest_of,
+    store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
+};
 
 /// Who an opaque id of a tenant is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,13 +144,10 @@ fn refused(person: &Identity) {
 
 /// (tenant, connector, subject) and the id, in 128 bits.
 fn digest(person: &Identity) -> u128 {
-    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
-    for part in [person.id().tenant_id().as_str(), person.connector().as_str(), person.subject().as_str()] {
-        context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        context.update(part.as_bytes());
-    }
-    context.update(person.id().opaque_id().as_bytes());
+    let (tenant, connector, subject) = (person.id().tenant_id().as_str(), person.connector().as_str(), person.subject().as_str());
+    let id = person.id().opaque_id();
+    let whole = digest_of(&[tenant.as_bytes(), connector.as_bytes(), subject.as_bytes(), id.as_bytes()]);
     let mut half = [0; 16];
-    half.iter_mut().zip(context.finish().as_ref()).for_each(|(to, from)| *to = *from);
+    half.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
     u128::from_be_bytes(half)
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
-use crate::config::SigningAlgorithm;
+use crate::{config::SigningAlgorithm, secret_text::fingerprint};
 
 /// A key could not be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -122,8 +122,7 @@ impl StoredKey {
             }
         };
         // RFC 7638, 3: the required members in lexicographic order, no white space; serde_json's map keeps them so.
-        let thumbprint = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, public.to_string().as_bytes());
-        let kid = B64.encode(thumbprint.as_ref());
+        let kid = fingerprint(&public.to_string());
         let mut jwk = public;
         if let Some(members) = jwk.as_object_mut() {
             members.insert("kid".to_owned(), json!(kid));
