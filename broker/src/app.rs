@@ -23,7 +23,7 @@ use crate::{
     tokens::{KeyError, KeyRing, Verifier},
     vouching::Vouching,
 };
-use connectors::{Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
+use connectors::{CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation};
 
 /// The program could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -198,6 +198,13 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
         password,
         directory,
         redirect: connector.redirect.map(|port| Arc::new(Deadline::<dyn RedirectLogin>::new(port, within)) as Arc<dyn RedirectLogin>),
+        credential: connector
+            .credential
+            .map(|port| Arc::new(Deadline::<dyn CredentialLogin>::new(port, within)) as Arc<dyn CredentialLogin>),
+        renewal: connector.renewal.map(|port| Arc::new(Deadline::<dyn Renewal>::new(port, within)) as Arc<dyn Renewal>),
+        revocation: connector
+            .revocation
+            .map(|port| Arc::new(Deadline::<dyn TokenRevocation>::new(port, within)) as Arc<dyn TokenRevocation>),
         token: connector.token.map(|port| Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within)) as Arc<dyn TokenAuthentication>),
         logout: connector.logout.map(|port| Arc::new(Deadline::<dyn LogoutNotices>::new(port, within)) as Arc<dyn LogoutNotices>),
         join: config.directory.zip(config.join).map(|(directory, join)| Join { directory, claim: join.claim, attribute: join.attribute }),

@@ -458,8 +458,21 @@ pub struct ReviewerConfig {
 pub struct UpstreamTokens {
     /// The connector; it must have `acceptTokens: true`.
     pub connector: ConnectorId,
-    /// Of the connector's audiences, those whose tokens are meant for this reviewer.
+    /// Of the connector's audiences, those whose tokens are meant for this reviewer; at least one. Keystone's tokens name none: with a
+    /// `keystone` connector it is left out, and each of its tokens stands for the reviewer's own audiences.
+    #[serde(default)]
     pub audiences: BTreeSet<String>,
+    /// With a `keystone` connector: what a review says besides, in the way of another authenticator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<Compatibility>,
+}
+
+/// An authenticator whose answers are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Compatibility {
+    /// The project's id is one of the groups, and `extra` has the keys below `alpha.kubernetes.io/identity`.
+    #[serde(rename = "k8s-keystone-auth")]
+    K8sKeystoneAuth,
 }
 
 /// How names are written in a review's answer.

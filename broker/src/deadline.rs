@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use claims_mapping::{Subject, TenantScope, UpstreamUser};
 use connectors::{
-    Callback, ConnectorError, Directory, Found, Handshake, LoginName, LogoutNotice, LogoutNotices, Lookup, PasswordLogin, Proven,
-    RedirectLogin, Renewed, Secret, TokenAuthentication, UnverifiedToken, UserQuery, Verdict, Wish,
+    Asks, Callback, ConnectorError, CredentialLogin, Directory, Found, Handshake, LoginName, LogoutNotice, LogoutNotices, Lookup,
+    PasswordLogin, Proven, RedirectLogin, Renewal, Renewed, Revocation, Secret, TokenAuthentication, TokenBounds, TokenRevocation,
+    UnverifiedToken, UserQuery, Verdict, Wish,
 };
 use time::OffsetDateTime;
 use url::Url;
@@ -42,8 +43,18 @@ async fn within<T>(time: Duration, call: impl Future<Output = Result<T, Connecto
 
 #[async_trait]
 impl PasswordLogin for Deadline<dyn PasswordLogin> {
-    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
+    fn asks(&self) -> Asks {
+        self.port.asks()
+    }
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
         self.bound(self.port.authenticate(login, password)).await
+    }
+}
+
+#[async_trait]
+impl CredentialLogin for Deadline<dyn CredentialLogin> {
+    async fn authenticate(&self, id: &str, secret: &Secret) -> Result<Option<Proven>, ConnectorError> {
+        self.bound(self.port.authenticate(id, secret)).await
     }
 }
 
@@ -71,6 +82,10 @@ impl RedirectLogin for Deadline<dyn RedirectLogin> {
     ) -> Result<Option<Proven>, ConnectorError> {
         self.bound(self.port.finish(handshake, wish, callback, now)).await
     }
+}
+
+#[async_trait]
+impl Renewal for Deadline<dyn Renewal> {
     async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         // Some calls, one after the other; and what was shown at the first is spent, so that stopping early loses the sign-in.
         within(self.within * 4, self.port.renew(subject, refresh_token, now)).await
@@ -87,6 +102,16 @@ impl TokenAuthentication for Deadline<dyn TokenAuthentication> {
     }
     async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError> {
         self.bound(self.port.authenticate(token, now)).await
+    }
+    fn bounds(&self) -> TokenBounds {
+        self.port.bounds()
+    }
+}
+
+#[async_trait]
+impl TokenRevocation for Deadline<dyn TokenRevocation> {
+    async fn revoke(&self, caller: &Secret, token: UnverifiedToken<'_>) -> Result<Revocation, ConnectorError> {
+        self.bound(self.port.revoke(caller, token)).await
     }
 }
 

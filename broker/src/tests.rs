@@ -19,7 +19,8 @@ use claims_mapping::{
     TenantScope, UpstreamUser,
 };
 use connectors::{
-    Callback, ConnectorError, Directory, Found, Handshake, Lookup, Proven, RedirectLogin, Renewed, Secret, UpstreamSession, UserQuery, Wish,
+    Callback, ConnectorError, Directory, Found, Handshake, Lookup, Proven, RedirectLogin, Renewal, Renewed, Secret, UpstreamSession,
+    UserQuery, Wish,
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -74,6 +75,10 @@ impl RedirectLogin for Provider {
     async fn finish(&self, _: &Handshake, _: &Wish, _: &Callback, _: OffsetDateTime) -> Result<Option<Proven>, ConnectorError> {
         Err(ConnectorError::Unavailable("not part of this test".to_owned()))
     }
+}
+
+#[async_trait]
+impl Renewal for Provider {
     async fn renew(&self, _: &Subject, refresh_token: &Secret, _: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         self.asked.lock().unwrap().push(refresh_token.expose().to_owned());
         let says = self.says.lock().unwrap().pop_front();
@@ -206,6 +211,7 @@ impl Plan {
         let operated_by = if self.sso_is_tenants { OperatedBy::Tenant } else { OperatedBy::Operator };
         let sso = Wired {
             redirect: Some(Arc::clone(&provider) as _),
+            renewal: Some(Arc::clone(&provider) as _),
             disabled: self.sso_disabled,
             join: self.joined.then(|| Join { directory: id("corp"), claim: "ext".to_owned(), attribute: "externalId".to_owned() }),
             ..wired("sso", operated_by, connectors::oidc::default_mapping())
@@ -305,6 +311,9 @@ fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
         password: None,
         directory: None,
         redirect: None,
+        credential: None,
+        renewal: None,
+        revocation: None,
         token: None,
         logout: None,
         join: None,

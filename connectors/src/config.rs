@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use url::Url;
 
-use crate::{Connector, file, ldap, oidc};
+use crate::{Connector, file, keystone, ldap, oidc};
 
 /// The part of a connector's configuration that depends on its `type`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +18,8 @@ pub enum Upstream {
     Ldap(Box<ldap::LdapConfig>),
     /// An OpenID provider.
     Oidc(Box<oidc::OidcConfig>),
+    /// A Keystone.
+    Keystone(Box<keystone::KeystoneConfig>),
 }
 
 /// What a connector is told of its surroundings when it is made.
@@ -43,6 +45,7 @@ impl Upstream {
             Self::File(_) => file::default_mapping(),
             Self::Ldap(_) => ldap::default_mapping(),
             Self::Oidc(_) => oidc::default_mapping(),
+            Self::Keystone(_) => keystone::default_mapping(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Upstream {
             Self::File(config) => file::build(config, context),
             Self::Ldap(config) => ldap::build(config, context),
             Self::Oidc(config) => oidc::build(config, context),
+            Self::Keystone(config) => keystone::build(config, context),
         }
     }
 
@@ -68,15 +72,17 @@ impl Upstream {
             Self::File(_) => file::may_join_by(attribute),
             Self::Ldap(_) => ldap::may_join_by(attribute),
             Self::Oidc(_) => Err("an OpenID provider is no directory".to_owned()),
+            Self::Keystone(_) => keystone::may_join_by(attribute),
         }
     }
 
     /// Whether it has a directory of its own, in which people are searched and looked up.
     #[must_use]
-    pub const fn has_directory(&self) -> bool {
+    pub fn has_directory(&self) -> bool {
         match self {
             Self::File(_) | Self::Ldap(_) => true,
             Self::Oidc(_) => false,
+            Self::Keystone(config) => config.directory,
         }
     }
 }

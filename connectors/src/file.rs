@@ -28,7 +28,7 @@ use self::{
     users::{Fault, Users},
     watch::Watch,
 };
-use crate::{Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery, config::Context};
+use crate::{Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Proven, Secret, UserQuery, config::Context};
 
 /// Where the users stand: in a file of their own, or here.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -86,13 +86,10 @@ pub(crate) fn build(config: &FileConfig, context: Context<'_>) -> Result<Connect
     };
     let source = Arc::new(FileUsers { id: context.id.clone(), fixed_tenant: context.fixed_tenant, users, _watch: watch });
     Ok(Connector {
-        id: context.id.clone(),
         password: Some(Arc::clone(&source) as Arc<dyn PasswordLogin>),
         directory: Some(source),
-        redirect: None,
-        token: None,
-        logout: None,
         watches: config.path.iter().cloned().collect(),
+        ..Connector::without_ports(context.id.clone())
     })
 }
 
@@ -129,13 +126,13 @@ impl FileUsers {
 
 #[async_trait]
 impl PasswordLogin for FileUsers {
-    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
         if !password.is_plausible_password() {
             return Ok(None);
         }
         let (hash, user) = self.users.load().sign_in(login.tenant.as_deref().and_then(|t| self.filter(t)), &login.name);
         let Some(hash) = hash else { return Ok(None) };
-        Ok(if password::verify(hash, password).await? { user } else { None })
+        Ok(if password::verify(hash, password).await? { user.map(Proven::from) } else { None })
     }
 }
 

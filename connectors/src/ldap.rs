@@ -31,7 +31,8 @@ use self::{
     search::{Answer, End, Entry, Request, search},
 };
 use crate::{
-    Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery, config::Context, names::folded,
+    Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Proven, Secret, UserQuery, config::Context,
+    names::folded,
 };
 
 /// The mapping of an `ldap` connector for the parts that its configuration does not give. There is no tenant rule in it.
@@ -73,13 +74,9 @@ pub(crate) fn build(config: &LdapConfig, context: Context<'_>) -> Result<Connect
         groups,
     });
     Ok(Connector {
-        id: context.id.clone(),
         password: Some(Arc::clone(&directory) as Arc<dyn PasswordLogin>),
         directory: Some(directory),
-        redirect: None,
-        token: None,
-        logout: None,
-        watches: Vec::new(),
+        ..Connector::without_ports(context.id.clone())
     })
 }
 
@@ -247,7 +244,7 @@ impl LdapDirectory {
 
 #[async_trait]
 impl PasswordLogin for LdapDirectory {
-    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
         if !password.is_plausible_password() {
             return Ok(None);
         }
@@ -260,7 +257,7 @@ impl PasswordLogin for LdapDirectory {
         if entry.dn.is_empty() || !self.bind(&entry.dn, password).await? {
             return Ok(None);
         }
-        self.whole(within, &entry).await.map(Some)
+        self.whole(within, &entry).await.map(|user| Some(user.into()))
     }
 }
 

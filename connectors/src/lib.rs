@@ -13,8 +13,11 @@
 
 pub mod config;
 pub mod file;
+mod http;
+pub mod keystone;
 pub mod ldap;
 mod names;
+mod network;
 pub mod oidc;
 mod secret;
 mod token;
@@ -38,14 +41,39 @@ pub struct Connector {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Sign-in with an id and a secret that a person made for a program of theirs.
+    pub credential: Option<Arc<dyn CredentialLogin>>,
     /// Sign-in at the upstream's own pages.
     pub redirect: Option<Arc<dyn RedirectLogin>>,
+    /// Asking again about those who have signed in.
+    pub renewal: Option<Arc<dyn Renewal>>,
     /// Tokens of the upstream itself.
     pub token: Option<Arc<dyn TokenAuthentication>>,
+    /// Taking such tokens back.
+    pub revocation: Option<Arc<dyn TokenRevocation>>,
     /// Sign-outs that the upstream tells of.
     pub logout: Option<Arc<dyn LogoutNotices>>,
     /// Files whose change the connector follows by itself.
     pub watches: Vec<PathBuf>,
+}
+
+impl Connector {
+    /// A connector that has nothing yet.
+    #[must_use]
+    pub const fn without_ports(id: ConnectorId) -> Self {
+        Self {
+            id,
+            password: None,
+            directory: None,
+            credential: None,
+            redirect: None,
+            renewal: None,
+            token: None,
+            revocation: None,
+            logout: None,
+            watches: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Debug for Connector {
@@ -54,8 +82,11 @@ impl fmt::Debug for Connector {
             .field("id", &self.id)
             .field("password", &self.password.is_some())
             .field("directory", &self.directory.is_some())
+            .field("credential", &self.credential.is_some())
             .field("redirect", &self.redirect.is_some())
+            .field("renewal", &self.renewal.is_some())
             .field("token", &self.token.is_some())
+            .field("revocation", &self.revocation.is_some())
             .field("logout", &self.logout.is_some())
             .finish_non_exhaustive()
     }
@@ -78,23 +109,53 @@ pub enum ConnectorError {
 }
 
 /// What someone typed as their name, and the tenant in which to look for it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LoginName {
     /// The name, without a tenant.
     pub name: String,
     /// The tenant of the sign-in: from the client's request, or from `name@label`.
     pub tenant: Option<Arc<Tenant>>,
+    /// What else the upstream asks for ([`PasswordLogin::asks`]): the name of the domain, as it was typed. It counts where
+    /// there is no tenant.
+    pub domain: Option<String>,
+    /// The same: the name of the project.
+    pub project: Option<String>,
+}
+
+/// What a sign-in asks for besides name and password.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// The domain, where the tenant is not known.
+    pub domain: bool,
+    /// The project; it may be left empty.
+    pub project: bool,
 }
 
 /// Sign-in with name and password.
 #[async_trait]
 pub trait PasswordLogin: Send + Sync {
+    /// What it asks for besides.
+    fn asks(&self) -> Asks {
+        Asks::default()
+    }
+
     /// Whether name and password are right: `Some` with the person, groups included; `None` for a wrong password, an
     /// unknown, disabled or ambiguous name, an empty, blank or NUL-holding password.
     ///
     /// # Errors
     /// When the upstream could not tell.
-    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<UpstreamUser>, ConnectorError>;
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError>;
+}
+
+/// Sign-in with an id and a secret that a person made for a program of theirs (Keystone's application credentials).
+#[async_trait]
+pub trait CredentialLogin: Send + Sync {
+    /// Whether id and secret are right: `Some` with the person who made them; `None` for a wrong secret, and for an id that is
+    /// unknown, has expired or was taken back.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn authenticate(&self, id: &str, secret: &Secret) -> Result<Option<Proven>, ConnectorError>;
 }
 
 /// Users by search and look-up, always within one tenant: it enters the upstream's own query.
@@ -171,8 +232,12 @@ pub trait RedirectLogin: Send + Sync {
         callback: &Callback,
         now: OffsetDateTime,
     ) -> Result<Option<Proven>, ConnectorError>;
+}
 
-    /// Asks again about someone who was proven earlier: `None` where the upstream says that they no longer are (disabled,
+/// Asking the upstream again about someone whom it proved earlier.
+#[async_trait]
+pub trait Renewal: Send + Sync {
+    /// Asks, with what the sign-in left for that ([`UpstreamSession::refresh_token`]): `None` where the upstream says that they no longer are (disabled,
     /// gone, consent withdrawn).
     ///
     /// # Errors
@@ -241,12 +306,19 @@ pub struct Proven {
     pub session: UpstreamSession,
 }
 
+impl From<UpstreamUser> for Proven {
+    /// Someone of whom nothing goes on at the upstream.
+    fn from(user: UpstreamUser) -> Self {
+        Self { user, auth_time: None, session: UpstreamSession::default() }
+    }
+}
+
 /// What goes on at the upstream after a sign-in.
 #[derive(Debug, Clone, Default)]
 pub struct UpstreamSession {
     /// What the upstream calls the session, where it says so (`sid`).
     pub sid: Option<String>,
-    /// What it can be asked again with.
+    /// What it can be asked again with: a refresh token, or whatever else the connector's [`Renewal`] takes.
     pub refresh_token: Option<Secret>,
 }
 
@@ -271,6 +343,54 @@ pub trait TokenAuthentication: Send + Sync {
     /// # Errors
     /// When the upstream could not tell, or its keys could not be had.
     async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError>;
+
+    /// How its answers are to be kept, and how many may be under way.
+    fn bounds(&self) -> TokenBounds {
+        TokenBounds::default()
+    }
+}
+
+/// How a connector's answers about tokens are to be kept, and how many may be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenBounds {
+    /// How long a genuine token is believed before it is asked about again, in seconds; no longer than it is in force.
+    pub believed_seconds: u32,
+    /// How long a refusal is, in seconds.
+    pub refused_seconds: u32,
+    /// Authentications under way at once.
+    pub in_flight: usize,
+    /// Whether the upstream is asked about each new token; else only now and then, for its keys.
+    pub asks_upstream: bool,
+}
+
+impl Default for TokenBounds {
+    /// For tokens that are verified with keys which are at hand.
+    fn default() -> Self {
+        Self { believed_seconds: 300, refused_seconds: 10, in_flight: 64, asks_upstream: false }
+    }
+}
+
+/// Taking a token of the upstream back.
+#[async_trait]
+pub trait TokenRevocation: Send + Sync {
+    /// Has the upstream take a token back, by the right of whoever asks: `caller` is their own token, which may be the same.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn revoke(&self, caller: &Secret, token: UnverifiedToken<'_>) -> Result<Revocation, ConnectorError>;
+}
+
+/// What became of a token that was to be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revocation {
+    /// It is not in force any more.
+    Revoked,
+    /// There is no such token, or not any more.
+    Unknown,
+    /// The caller's own token is not in force.
+    CallerUnknown,
+    /// The caller may not.
+    Forbidden,
 }
 
 /// What a token that names an upstream turned out to be.
@@ -287,10 +407,20 @@ pub enum Verdict {
 pub struct VerifiedToken {
     /// Who, and what it says of them.
     pub user: UpstreamUser,
-    /// For whom it is: those of its audiences that the connector's configuration names.
-    pub audiences: Vec<String>,
+    /// For whom it is.
+    pub audiences: Audiences,
     /// Until when, in seconds since 1970.
     pub expires_at: i64,
+}
+
+/// For whom a token of an upstream is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Audiences {
+    /// Those of its audiences that the connector's configuration names.
+    Named(Vec<String>),
+    /// Tokens of this upstream name no audience (Keystone): whoever holds one may show it anywhere. The operator decides where
+    /// they are taken.
+    Unbound,
 }
 
 /// Sign-outs that the upstream tells of (OpenID Connect Back-Channel Logout 1.0).

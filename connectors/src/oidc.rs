@@ -1,7 +1,6 @@
 //! OpenID Connect providers: sign-in at their pages, their tokens, and the sign-outs that they tell of.
 //!
-//! This file puts the ports together. Below it: `config` (how the configuration looks), `plan` (the same, checked), `client_key`; `http` and
-//! `network` (the one way to a provider), `kept` (documents that are fetched and kept), `discovery` (the provider: its document and its
+//! This file puts the ports together. Below it: `config` (how the configuration looks), `plan` (the same, checked), `client_key`; `kept` (documents that are fetched and kept), `discovery` (the provider: its document and its
 //! keys), `keys`, `issuer`; `jws` (signatures), `token` and `logout` (two ports). The third port is `login`: `client` (what is asked of the
 //! provider, with `assertion`), `id_token` (what must hold of its answer), `userinfo`, `renewal`.
 
@@ -10,7 +9,6 @@ mod client;
 mod client_key;
 mod config;
 mod discovery;
-mod http;
 mod id_token;
 mod issuer;
 mod jws;
@@ -18,11 +16,10 @@ mod kept;
 mod keys;
 mod login;
 mod logout;
-mod network;
 mod plan;
 mod renewal;
 #[cfg(test)]
-mod stand_in;
+pub(crate) mod stand_in;
 mod token;
 mod userinfo;
 
@@ -46,7 +43,7 @@ pub use self::{
     keys::{Algorithm, KeySet},
     token::{TokenVerifier, VerifiedClaims},
 };
-use crate::{Connector, LogoutNotices, RedirectLogin, TokenAuthentication, config::Context};
+use crate::{Connector, LogoutNotices, RedirectLogin, Renewal, TokenAuthentication, config::Context};
 
 /// The mapping of an `oidc` connector for the parts that its configuration does not give: the standard claims (OpenID Connect
 /// Core, 5.1), and `groups`, `roles`, `tenant_id` as Denizen's own tokens name them.
@@ -87,11 +84,17 @@ pub(crate) fn build(config: &OidcConfig, context: Context<'_>) -> Result<Connect
         Arc::new(Notices { id: context.id.clone(), provider: Arc::clone(&provider), client_id: client.id.clone() })
             as Arc<dyn LogoutNotices>
     });
-    let redirect = client.zip(context.issuer).map(|(client, issuer)| {
+    let sign_in = client.zip(context.issuer).map(|(client, issuer)| {
         let need = Need::new(client.user_info, context.mapping.claim_names());
         let believed_seconds = client.believed_seconds;
         let client = Client::new(client, redirect_uri(issuer, context.id));
-        Arc::new(SignIn { id: context.id.clone(), provider, client, need, believed_seconds }) as Arc<dyn RedirectLogin>
+        Arc::new(SignIn { id: context.id.clone(), provider, client, need, believed_seconds })
     });
-    Ok(Connector { id: context.id.clone(), password: None, directory: None, redirect, token, logout, watches: Vec::new() })
+    Ok(Connector {
+        redirect: sign_in.clone().map(|port| port as Arc<dyn RedirectLogin>),
+        renewal: sign_in.map(|port| port as Arc<dyn Renewal>),
+        token,
+        logout,
+        ..Connector::without_ports(context.id.clone())
+    })
 }

@@ -63,8 +63,8 @@ impl Fixture<'_> {
 
     /// Signs in.
     pub async fn sign_in(&self, tenant: Option<&Arc<Tenant>>, name: &str, password: &str) -> Option<UpstreamUser> {
-        let login = LoginName { name: name.to_owned(), tenant: tenant.cloned() };
-        self.login().authenticate(&login, &Secret::new(password.to_owned())).await.unwrap()
+        let login = LoginName { name: name.to_owned(), tenant: tenant.cloned(), ..LoginName::default() };
+        self.login().authenticate(&login, &Secret::new(password.to_owned())).await.unwrap().map(|proven| proven.user)
     }
 }
 

@@ -85,9 +85,9 @@ impl Corp {
     }
 
     async fn sign_in(&self, tenant: Option<&Arc<Tenant>>, name: &str, password: &str) -> Result<Option<UpstreamUser>, ConnectorError> {
-        let login = LoginName { name: name.to_owned(), tenant: tenant.cloned() };
+        let login = LoginName { name: name.to_owned(), tenant: tenant.cloned(), ..LoginName::default() };
         let login_port: &dyn PasswordLogin = self.connector.password.as_deref().unwrap();
-        login_port.authenticate(&login, &Secret::new(password.to_owned())).await
+        Ok(login_port.authenticate(&login, &Secret::new(password.to_owned())).await?.map(|proven| proven.user))
     }
 
     /// How a search for joe of acme ends: whether he is found.

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
 use claims_mapping::{Claims, Subject, UpstreamUser};
-use connectors::{Callback, ConnectorError, Handshake, Proven, RedirectLogin, Renewed, Secret, UpstreamSession, Wish};
+use connectors::{Callback, ConnectorError, Handshake, Proven, RedirectLogin, Renewal, Renewed, Secret, UpstreamSession, Wish};
 use denizen::{config, seams, store};
 use denizen_tests::{
     Answer, Authorization, Browser, Configuration,
@@ -47,6 +47,10 @@ impl RedirectLogin for Upstream {
             None => Err(ConnectorError::Unavailable("it is down".to_owned())),
         }
     }
+}
+
+#[async_trait]
+impl Renewal for Upstream {
     async fn renew(&self, _: &Subject, _: &Secret, _: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         Ok(None)
     }
@@ -75,6 +79,7 @@ async fn broker(edit: impl FnOnce(&mut Configuration)) -> (impl Fn() -> Browser,
     let mut loaded = config::load_text(&text, &folder, "test.yaml").unwrap();
     for loaded in loaded.connectors.iter_mut().filter(|c| ["up", "other"].contains(&c.config.id.as_str())) {
         loaded.connector.redirect = Some(Arc::new(Upstream));
+        loaded.connector.renewal = Some(Arc::new(Upstream));
     }
     let seams = seams::Seams {
         clock: Arc::new(seams::SystemClock),

@@ -306,6 +306,7 @@ fn addresses(upstream: &Upstream) -> BTreeSet<String> {
         Upstream::File(file) => file.path.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         Upstream::Ldap(ldap) => ldap.url.iter().chain(&ldap.urls).cloned().collect(),
         Upstream::Oidc(oidc) => issuers(oidc),
+        Upstream::Keystone(keystone) => keystone.url.iter().chain(keystone.endpoints.values()).cloned().collect(),
     };
     all.iter().map(|text| text.trim_end_matches('/').to_owned()).collect()
 }

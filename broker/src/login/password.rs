@@ -116,8 +116,8 @@ impl PasswordSignIn {
         // A tenant that this connector can not yield: the same way is gone for a name that no one has, so that no password of
         // anyone is tried at the upstream.
         let name = if tenant.as_ref().is_none_or(|t| connector.policy.tenant_rule.admits(&t.id)) { name } else { NO_ONE };
-        let login = LoginName { name: name.to_owned(), tenant: tenant.clone() };
-        let user = password.authenticate(&login, &typed.password).await?.ok_or(SignInError::Wrong)?;
+        let login = LoginName { name: name.to_owned(), tenant: tenant.clone(), ..LoginName::default() };
+        let user = password.authenticate(&login, &typed.password).await?.ok_or(SignInError::Wrong)?.user;
         let (identity, mapped) = match self.admission.admit(connector, &user, now).await {
             Ok(admitted) => admitted,
             Err(AdmissionError::Store(error)) => return Err(error.into()),

@@ -307,13 +307,14 @@ impl Sessions {
             None => Heard::Nothing,
         };
         let mapped: MappedUser = match (heard, &connector.directory) {
-            (Heard::Directory(mapped), _) | (Heard::Upstream(mapped), None) => *mapped,
-            (Heard::Upstream(_) | Heard::Nothing, Some(directory)) => {
+            (Heard::Directory(mapped) | Heard::Upstream(mapped), _) => *mapped,
+            // What its own upstream left to ask again with says more of the sign-in than its directory can.
+            (Heard::Nothing, Some(directory)) if session.via.as_ref() != Some(&session.connector) => {
                 let by = Lookup::Subject(session.user.subject.clone());
                 let found = directory.get(&Caller::scope_of_session(&tenant), &by).await?.ok_or(SessionError::Vanished)?;
                 connector.mapping.evaluate(&found).map_err(|e| SessionError::NoLonger(e.into()))?
             }
-            (Heard::Nothing, None) => session.user.clone().into(),
+            (Heard::Nothing, _) => session.user.clone().into(),
         };
         let identity = self.admit(&session, signed_in, mapped.clone(), now).await?;
         if connector.remembers_people() {

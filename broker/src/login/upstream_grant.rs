@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use claims_mapping::{ConnectorId, MappedUser, Subject, TenantId};
-use connectors::{RedirectLogin, Renewed, Secret};
+use connectors::{Renewal, Renewed, Secret};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -125,7 +125,7 @@ impl UpstreamGrants {
 
     /// How long a connector's upstream is believed that gave nothing to ask again with; not at all where it is gone.
     fn believed(&self, via: &ConnectorId) -> Duration {
-        let port = self.admission.connector(via.as_str()).and_then(|via| via.redirect.as_ref());
+        let port = self.admission.connector(via.as_str()).and_then(|via| via.renewal.as_ref());
         port.map_or(Duration::ZERO, |port| seconds(port.believed_seconds()))
     }
 
@@ -158,7 +158,7 @@ impl UpstreamGrants {
         let mut grant: StoredGrant = serde_json::from_slice(&entry.value).map_err(|_| SessionError::GrantLost)?;
         let gone = || SessionError::NoLonger(AdmissionError::NoConnector(grant.via.clone()));
         let via = self.admission.connector(grant.via.as_str()).ok_or_else(gone)?;
-        let redirect = via.redirect.as_ref().ok_or_else(gone)?;
+        let renewal = via.renewal.as_ref().ok_or_else(gone)?;
         let Some(sealed) = &grant.refresh_token else {
             let until = grant.proven_at.saturating_add(self.believed(&grant.via).whole_seconds());
             return if now.unix_timestamp() < until { Ok(grant.stands()) } else { Err(SessionError::NoLongerBelieved) };
@@ -170,7 +170,7 @@ impl UpstreamGrants {
             Some((_, token)) => token,
             None => self.unseal(&whose.tenant, &grant.via, id, sealed).ok_or(SessionError::GrantLost)?,
         };
-        let Renewed { user, refresh_token } = renew(&**redirect, &grant.subject, &token, now).await?;
+        let Renewed { user, refresh_token } = renew(&**renewal, &grant.subject, &token, now).await?;
         let heard = match user {
             Err(error) => Err(error.into()),
             Ok(None) => Ok(grant.stands()),
@@ -249,7 +249,7 @@ impl Whose {
     }
 }
 
-async fn renew(port: &dyn RedirectLogin, subject: &Subject, token: &Secret, now: OffsetDateTime) -> Result<Renewed, SessionError> {
+async fn renew(port: &dyn Renewal, subject: &Subject, token: &Secret, now: OffsetDateTime) -> Result<Renewed, SessionError> {
     port.renew(subject, token, now).await?.ok_or(SessionError::Refused)
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use claims_mapping::{ConnectorId, Identity, MappedUser, Tenant};
-use connectors::{ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
+use connectors::{Audiences, ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
 use futures_util::FutureExt as _;
 use moka::sync::Cache;
 use time::OffsetDateTime;
@@ -199,7 +199,11 @@ pub(super) struct Genuine(Arc<Known>);
 impl Genuine {
     /// Whether it is meant for what this entry names.
     pub(super) fn is_for(&self, entry: &UpstreamTokens) -> bool {
-        self.0.token.audiences.iter().any(|audience| entry.audiences.contains(audience))
+        match &self.0.token.audiences {
+            Audiences::Named(named) => named.iter().any(|audience| entry.audiences.contains(audience)),
+            // The operator says by the entry that they stand for this reviewer.
+            Audiences::Unbound => true,
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, Tenant, TenantId, UpstreamUser};
-use connectors::{ConnectorError, Directory, LogoutNotices, PasswordLogin, RedirectLogin, TokenAuthentication};
+use connectors::{
+    ConnectorError, CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation,
+};
 use time::OffsetDateTime;
 
 use super::{IdRecords, IdTaken, Tenants};
@@ -25,10 +27,16 @@ pub struct Wired {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Sign-in with an id and a secret that a person made for a program of theirs.
+    pub credential: Option<Arc<dyn CredentialLogin>>,
     /// Sign-in at the upstream's own pages.
     pub redirect: Option<Arc<dyn RedirectLogin>>,
+    /// Asking again about those who have signed in.
+    pub renewal: Option<Arc<dyn Renewal>>,
     /// Tokens of the upstream itself.
     pub token: Option<Arc<dyn TokenAuthentication>>,
+    /// Taking such tokens back.
+    pub revocation: Option<Arc<dyn TokenRevocation>>,
     /// Sign-outs that the upstream tells of.
     pub logout: Option<Arc<dyn LogoutNotices>>,
     /// The directory whose people its users are.

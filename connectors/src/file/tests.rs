@@ -33,8 +33,8 @@ fn tenant(id: &str) -> Arc<Tenant> {
 }
 
 async fn sign_in(source: &FileUsers, name: &str, of: Option<&str>, password: &str) -> Option<String> {
-    let login = LoginName { name: name.to_owned(), tenant: of.map(tenant) };
-    source.authenticate(&login, &Secret::new(password.to_owned())).await.unwrap().map(|u| u.subject.to_string())
+    let login = LoginName { name: name.to_owned(), tenant: of.map(tenant), ..LoginName::default() };
+    source.authenticate(&login, &Secret::new(password.to_owned())).await.unwrap().map(|proven| proven.user.subject.to_string())
 }
 
 #[tokio::test]

@@ -23,10 +23,9 @@ use url::Url;
 
 use super::{
     assertion::{Occasion, assertion},
-    http::Http,
     plan::{ClientPlan, ClientProof},
 };
-use crate::{ConnectorError, Handshake, Secret, Wish};
+use crate::{ConnectorError, Handshake, Secret, Wish, http::Http};
 
 const PROMPT: &str = "prompt";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

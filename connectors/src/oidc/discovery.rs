@@ -12,12 +12,14 @@ use time::{Duration, OffsetDateTime};
 use url::Url;
 
 use super::{
-    http::{Http, check_scheme},
     issuer::Issuer,
     kept::{Fetch, Fetched, Kept, Rules},
     keys::{Algorithm, KeySet},
 };
-use crate::ConnectorError;
+use crate::{
+    ConnectorError,
+    http::{Http, check_scheme},
+};
 
 const METADATA: Rules = Rules { pause: Duration::seconds(5), afterlife: None };
 const METADATA_LIFE: Duration = Duration::hours(1);

@@ -20,7 +20,7 @@ use super::{
     token::{subject, warn_of_distributed_claims},
     userinfo::{self, Need},
 };
-use crate::{Callback, ConnectorError, Handshake, Proven, RedirectLogin, Renewed, Secret, UpstreamSession, Wish};
+use crate::{Callback, ConnectorError, Handshake, Proven, RedirectLogin, Renewal, Renewed, Secret, UpstreamSession, Wish};
 
 /// The longest code that is sent on, in bytes.
 const MOST_CODE: usize = 8 * 1024;
@@ -74,7 +74,10 @@ impl RedirectLogin for SignIn {
         let user = UpstreamUser { subject, claims };
         Ok(Some(Proven { user, auth_time, session: UpstreamSession { sid, refresh_token: tokens.refresh_token } }))
     }
+}
 
+#[async_trait]
+impl Renewal for SignIn {
     async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         self.renewed(subject, refresh_token, now).await
     }

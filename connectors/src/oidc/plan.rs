@@ -8,12 +8,14 @@ use url::Url;
 use super::{
     client_key::ClientKey,
     config::{AudienceMatchPolicy, ClientAuthentication, IssuerConfig, OidcConfig, UserInfo},
-    http::{Http, Roots},
     issuer::{Issuer, PLACEHOLDER},
     keys::Algorithm,
+};
+use crate::{
+    Secret,
+    http::{Http, Roots},
     network::Networks,
 };
-use crate::Secret;
 
 /// What Denizen says itself in an authorization request, so that nobody else can.
 const OWN_PARAMETERS: [&str; 13] = [
@@ -90,7 +92,7 @@ impl Plan {
                 Networks::default()
             }
         };
-        let http = Http::new(roots(&config.issuer, &mut faults), networks);
+        let http = Http::new("oidc", roots(&config.issuer, &mut faults), networks);
         let document = document(&config.issuer, &http, &mut faults);
         let audiences = audiences(config, &mut faults);
         let algorithms = algorithms(&config.signing_algorithms, &mut faults);

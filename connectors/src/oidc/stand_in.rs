@@ -23,15 +23,15 @@ use url::Url;
 use super::OidcConfig;
 use crate::{Connector, config::Context};
 
-pub(super) const NOW: i64 = 1_800_000_000;
+pub(crate) const NOW: i64 = 1_800_000_000;
 
-pub(super) fn at(seconds: i64) -> OffsetDateTime {
+pub(crate) fn at(seconds: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(NOW + seconds).unwrap()
 }
 
 /// What is answered at a path.
 #[derive(Clone)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Status, further header lines, body.
     Plain(u16, &'static str, String),
     /// More than anyone reads, with no length said.
@@ -41,7 +41,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub(super) fn json(value: &Value) -> Self {
+    pub(crate) fn json(value: &Value) -> Self {
         Self::Plain(200, "Content-Type: application/json\r\n", value.to_string())
     }
 }
@@ -50,15 +50,15 @@ type Answers = Arc<Mutex<HashMap<String, Answer>>>;
 type Counts = Arc<Mutex<BTreeMap<String, u32>>>;
 
 /// The provider.
-pub(super) struct StandIn {
-    pub(super) issuer: String,
+pub(crate) struct StandIn {
+    pub(crate) issuer: String,
     answers: Answers,
     counts: Counts,
 }
 
 impl StandIn {
     /// Starts one that has a discovery document and these keys.
-    pub(super) async fn start(keys: &[&Signer]) -> Self {
+    pub(crate) async fn start(keys: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
         let (answers, counts) = (Answers::default(), Counts::default());
@@ -74,7 +74,7 @@ impl StandIn {
         provider
     }
 
-    pub(super) fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let issuer = &self.issuer;
         json!({
             "issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "authorization_endpoint": format!("{issuer}/authorize"),
@@ -83,40 +83,40 @@ impl StandIn {
         })
     }
 
-    pub(super) fn answer(&self, path: &str, answer: Answer) {
+    pub(crate) fn answer(&self, path: &str, answer: Answer) {
         self.answers.lock().unwrap().insert(path.to_owned(), answer);
     }
 
     /// From now on every path answers 503.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         for answer in self.answers.lock().unwrap().values_mut() {
             *answer = Answer::Plain(503, "", String::new());
         }
     }
 
     /// How often a path was asked for.
-    pub(super) fn count(&self, path: &str) -> u32 {
+    pub(crate) fn count(&self, path: &str) -> u32 {
         self.counts.lock().unwrap().get(path).copied().unwrap_or_default()
     }
 
     /// A connector for this provider: accepts tokens, is the client `denizen`.
-    pub(super) fn config(&self) -> OidcConfig {
+    pub(crate) fn config(&self) -> OidcConfig {
         config(json!({
             "issuer": {"url": self.issuer}, "clientId": "denizen", "acceptTokens": true, "signingAlgorithms": ["ES256"],
             "allowedNetworks": ["127.0.0.1"],
         }))
     }
 
-    pub(super) fn connector(&self) -> Connector {
+    pub(crate) fn connector(&self) -> Connector {
         build(&self.config()).unwrap()
     }
 }
 
-pub(super) fn config(value: Value) -> OidcConfig {
+pub(crate) fn config(value: Value) -> OidcConfig {
     serde_json::from_value(value).unwrap()
 }
 
-pub(super) fn build(config: &OidcConfig) -> Result<Connector, Vec<(String, String)>> {
+pub(crate) fn build(config: &OidcConfig) -> Result<Connector, Vec<(String, String)>> {
     let mapping = MappingConfig { claim_mappings: super::default_mapping().claim_mappings, ..MappingConfig::default() };
     let mapping = Mapping::compile(&mapping).unwrap();
     let issuer = Url::parse("https://denizen.example").unwrap();
@@ -164,32 +164,32 @@ enum Pair {
 }
 
 /// A key of a provider's.
-pub(super) struct Signer {
+pub(crate) struct Signer {
     kid: Option<&'static str>,
     pair: Pair,
 }
 
 impl Signer {
-    pub(super) fn es256(kid: &'static str) -> Self {
+    pub(crate) fn es256(kid: &'static str) -> Self {
         Self { kid: Some(kid), pair: Pair::Es256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap()) }
     }
 
-    pub(super) fn rs256(kid: &'static str) -> Self {
+    pub(crate) fn rs256(kid: &'static str) -> Self {
         Self { kid: Some(kid), pair: Pair::Rs256(RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap()) }
     }
 
-    pub(super) fn without_kid(self) -> Self {
+    pub(crate) fn without_kid(self) -> Self {
         Self { kid: None, ..self }
     }
 
-    pub(super) fn alg(&self) -> &'static str {
+    pub(crate) fn alg(&self) -> &'static str {
         match self.pair {
             Pair::Es256(_) => "ES256",
             Pair::Rs256(_) => "RS256",
         }
     }
 
-    pub(super) fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         let mut jwk = match &self.pair {
             Pair::Es256(pair) => {
                 let point = pair.public_key().as_ref();
@@ -212,19 +212,19 @@ impl Signer {
     }
 
     /// The public key as a file would hold it: what a confused verifier takes for a shared secret.
-    pub(super) fn public_der(&self) -> Vec<u8> {
+    pub(crate) fn public_der(&self) -> Vec<u8> {
         match &self.pair {
             Pair::Es256(pair) => pair.public_key().as_der().map(|der| der.as_ref().to_vec()).unwrap(),
             Pair::Rs256(pair) => pair.public_key().as_der().map(|der| der.as_ref().to_vec()).unwrap(),
         }
     }
 
-    pub(super) fn token(&self, claims: &Value) -> String {
+    pub(crate) fn token(&self, claims: &Value) -> String {
         self.token_with(&json!({}), claims)
     }
 
     /// A token whose header has these members besides, or in place of, the usual ones; null takes one out.
-    pub(super) fn token_with(&self, header: &Value, claims: &Value) -> String {
+    pub(crate) fn token_with(&self, header: &Value, claims: &Value) -> String {
         let mut whole = json!({"alg": self.alg(), "kid": self.kid});
         for (name, value) in header.as_object().unwrap() {
             whole[name] = value.clone();
@@ -244,6 +244,6 @@ impl Signer {
     }
 }
 
-pub(super) fn jwks(keys: &[&Signer]) -> Value {
+pub(crate) fn jwks(keys: &[&Signer]) -> Value {
     json!({"keys": keys.iter().map(|key| key.jwk()).collect::<Vec<_>>()})
 }

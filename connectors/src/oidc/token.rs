@@ -16,7 +16,7 @@ use super::{
     logout::is_logout_token,
     plan,
 };
-use crate::{ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
+use crate::{Audiences, ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
 
 /// What is taken besides tokens without a type: ID tokens, and access tokens (RFC 9068). Never a logout token.
 const TYPES: [&str; 2] = ["jwt", "at+jwt"];
@@ -143,6 +143,7 @@ impl TokenAuthentication for UpstreamTokens {
             return Ok(Verdict::Refused("it has no `sub` that can be one".to_owned()));
         };
         warn_of_distributed_claims(&self.id, &claims);
+        let audiences = Audiences::Named(audiences);
         Ok(Verdict::Genuine(VerifiedToken { user: UpstreamUser { subject, claims }, audiences, expires_at }))
     }
 }

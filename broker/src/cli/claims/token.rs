@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use claims_mapping::{ConnectorId, Explanation, Step};
-use connectors::{TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
+use connectors::{Audiences, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -34,11 +34,15 @@ pub(super) async fn explain(loaded: &Loaded, named: Option<&ConnectorId>, text: 
     match verdict.with_context(|| format!("whether the token is genuine could not be told; connector `{id}`"))? {
         Verdict::Genuine(verified) => {
             let VerifiedToken { user, audiences, expires_at } = verified;
+            let audiences = match audiences {
+                Audiences::Named(named) => named.into(),
+                Audiences::Unbound => "it names none: a reviewer's `upstreamTokens` says where it is taken".into(),
+            };
             let ends = OffsetDateTime::from_unix_timestamp(expires_at).ok().and_then(|time| time.format(&Rfc3339).ok());
             let before = steps([
                 ("token.issuer", "issuer.url", Ok(format!("that of the connector `{id}`").into())),
                 ("token.time", "exp, nbf", Ok(format!("in force until {}", ends.unwrap_or_else(|| expires_at.to_string())).into())),
-                ("token.audience", "issuer.audiences", Ok(audiences.into())),
+                ("token.audience", "issuer.audiences", Ok(audiences)),
                 ("token.signature", "signingAlgorithms, and the issuer's keys", Ok("genuine".into())),
             ]);
             Ok(told(loaded, entry, before, &user))

@@ -7,7 +7,7 @@ use claims_mapping::{
     ClaimMappings, ClaimOrExpression, Claims, ConnectorId, ConnectorPolicy, IdScheme, Mapping, MappingConfig, OperatedBy,
     PrefixedClaimOrExpression, Subject, Tenant, TenantId, TenantLabel, TenantRule,
 };
-use connectors::{Handshake, Proven, RedirectLogin, Renewed, Secret, UpstreamSession, UpstreamUser};
+use connectors::{Handshake, Proven, RedirectLogin, Renewal, Renewed, Secret, UpstreamSession, UpstreamUser};
 use serde_json::json;
 use time::{Duration, macros::datetime};
 
@@ -46,6 +46,10 @@ impl RedirectLogin for Upstream {
             None => Err(ConnectorError::Unavailable("it is down".to_owned())),
         }
     }
+}
+
+#[async_trait]
+impl Renewal for Upstream {
     async fn renew(&self, _: &Subject, _: &Secret, _: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         Ok(None)
     }
@@ -95,6 +99,9 @@ async fn house() -> House {
             password: None,
             directory: None,
             redirect: Some(Arc::clone(&upstream) as Arc<dyn RedirectLogin>),
+            renewal: Some(Arc::clone(&upstream) as Arc<dyn Renewal>),
+            credential: None,
+            revocation: None,
             token: None,
             logout: None,
             join: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use claims_mapping::{ConnectorPolicy, IdScheme, Mapping, MappingConfig, OperatedBy, TenantLabel};
-use connectors::{ConnectorError, LoginName, PasswordLogin, Secret, UpstreamUser};
+use connectors::{ConnectorError, LoginName, PasswordLogin, Proven, Secret};
 use serde_json::json;
 use time::{OffsetDateTime, macros::datetime};
 
@@ -20,7 +20,7 @@ struct NoOne;
 
 #[async_trait]
 impl PasswordLogin for NoOne {
-    async fn authenticate(&self, _: &LoginName, _: &Secret) -> Result<Option<UpstreamUser>, ConnectorError> {
+    async fn authenticate(&self, _: &LoginName, _: &Secret) -> Result<Option<Proven>, ConnectorError> {
         Ok(None)
     }
 }
@@ -59,6 +59,9 @@ fn wired(id: &str, rule: TenantRule, listed: bool) -> Arc<Wired> {
         password: Some(Arc::new(NoOne)),
         directory: None,
         redirect: None,
+        credential: None,
+        renewal: None,
+        revocation: None,
         token: None,
         logout: None,
         join,

@@ -51,7 +51,11 @@ impl TokenAuthentication for Fake {
             return Ok(Verdict::Refused("its signature is not valid".to_owned()));
         }
         let user = UpstreamUser { subject: Subject::parse("s1").unwrap(), claims: Claims::new(claims.clone()).unwrap() };
-        Ok(Verdict::Genuine(VerifiedToken { user, audiences: vec![claims["aud"].as_str().unwrap().to_owned()], expires_at }))
+        Ok(Verdict::Genuine(VerifiedToken {
+            user,
+            audiences: Audiences::Named(vec![claims["aud"].as_str().unwrap().to_owned()]),
+            expires_at,
+        }))
     }
 }
 
@@ -93,6 +97,9 @@ async fn house(tenant: Tenant, is_off: bool) -> House {
         password: None,
         directory: None,
         redirect: None,
+        credential: None,
+        renewal: None,
+        revocation: None,
         token: Some(Arc::clone(&fake) as _),
         logout: None,
         join: None,
@@ -109,7 +116,7 @@ async fn house(tenant: Tenant, is_off: bool) -> House {
         tenants: None,
         connectors: None,
         format: ReviewFormat::Kubernetes,
-        upstream_tokens: vec![UpstreamTokens { connector: id, audiences: ["kube-upstream".to_owned()].into() }],
+        upstream_tokens: vec![UpstreamTokens { connector: id, audiences: ["kube-upstream".to_owned()].into(), compatibility: None }],
     })
     .unwrap();
     House { upstreams: Upstreams::new(Arc::new(admission), ISSUER.to_owned()), fake, reviewer }

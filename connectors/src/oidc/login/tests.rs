@@ -91,8 +91,8 @@ impl Op {
     }
 
     fn renew(&self, changes: Value) -> Result<Option<Renewed>, ConnectorError> {
-        let login = self.connector(changes).redirect.unwrap();
-        self.runtime.block_on(login.renew(&Subject::parse("ada").unwrap(), &Secret::new("rt1".to_owned()), at(0)))
+        let renewal = self.connector(changes).renewal.unwrap();
+        self.runtime.block_on(renewal.renew(&Subject::parse("ada").unwrap(), &Secret::new("rt1".to_owned()), at(0)))
     }
 }
 
@@ -358,8 +358,8 @@ fn a_renewal_that_gives_someone_else_ends_it() {
 #[test]
 fn what_is_believed_without_a_refresh_token_is_configured() {
     let op = Op::start();
-    assert_eq!(op.login().believed_seconds(), 43_200);
-    assert_eq!(op.connector(json!({"believedSeconds": 600})).redirect.unwrap().believed_seconds(), 600);
+    assert_eq!(op.connector(json!({})).renewal.unwrap().believed_seconds(), 43_200);
+    assert_eq!(op.connector(json!({"believedSeconds": 600})).renewal.unwrap().believed_seconds(), 600);
     assert!(
         op.connector(json!({"clientId": null, "acceptTokens": true, "issuer": {"url": op.url, "audiences": ["x"]}})).redirect.is_none()
     );

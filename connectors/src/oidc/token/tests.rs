@@ -249,7 +249,10 @@ async fn a_token_is_authenticated_once_its_keys_are_here_whatever_becomes_of_the
     let good = UnverifiedToken::new(&text);
     assert!(token.claims_to_be_ours(good));
     let Verdict::Genuine(first) = token.authenticate(good, at(0)).await.unwrap() else { panic!("it is genuine") };
-    assert_eq!((first.user.subject.as_str(), first.audiences, first.expires_at), ("ada", vec!["denizen".to_owned()], NOW + 3_600));
+    assert_eq!(
+        (first.user.subject.as_str(), first.audiences, first.expires_at),
+        ("ada", Audiences::Named(vec!["denizen".to_owned()]), NOW + 3_600)
+    );
     assert!(first.user.claims.get("_claim_sources").is_none());
     stand_in.stop();
     for second in 1..600 {

@@ -1,4 +1,4 @@
-//! Which addresses a provider may have: public ones, and those of the networks that the operator allows. What an
+//! Which addresses an upstream may have: public ones, and those of the networks that the operator allows. What an
 //! attacker-controlled document or name could point to otherwise is inside: loopback, private networks, a cloud's metadata service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,12 +45,12 @@ fn masked(address: IpAddr, prefix: u32) -> IpAddr {
 
 /// The networks that are allowed besides the public ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Networks(Vec<Network>);
+pub(crate) struct Networks(Vec<Network>);
 
 impl Networks {
     /// # Errors
     /// Every text that is no network, by its place in the list.
-    pub(super) fn parse(texts: &[String]) -> Result<Self, Vec<(usize, String)>> {
+    pub(crate) fn parse(texts: &[String]) -> Result<Self, Vec<(usize, String)>> {
         let (mut networks, mut faults) = (Vec::new(), Vec::new());
         for (index, text) in texts.iter().enumerate() {
             match Network::parse(text) {
@@ -63,8 +63,8 @@ impl Networks {
         if faults.is_empty() { Ok(Self(networks)) } else { Err(faults) }
     }
 
-    /// Whether a provider may be there.
-    pub(super) fn allow(&self, address: IpAddr) -> bool {
+    /// Whether an upstream may be there.
+    pub(crate) fn allow(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         is_public(address) || self.0.iter().any(|network| network.contains(address))
     }

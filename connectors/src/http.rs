@@ -1,4 +1,4 @@
-//! The one way to a provider: bounded in time and size, to allowed addresses only, without redirects, proxies and cookies.
+//! The one way to an upstream that speaks HTTP: bounded in time and size, to allowed addresses only, without redirects, proxies and cookies.
 //!
 //! It sends what it is given, and judges neither status nor content.
 
@@ -26,20 +26,19 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
-use super::network::Networks;
-use crate::ConnectorError;
+use crate::{ConnectorError, network::Networks};
 
 /// How long a connection may take to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long an answer may take, from the first packet to its last byte.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 /// The largest answer that is read, in bytes.
-pub(super) const MOST_BYTES: usize = 512 * 1024;
+pub(crate) const MOST_BYTES: usize = 512 * 1024;
 const USER_AGENT: &str = concat!("Denizen/", env!("CARGO_PKG_VERSION"));
 
 /// Whom TLS trusts.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Roots {
+pub(crate) enum Roots {
     /// The platform's authorities.
     Platform,
     /// These, as PEM.
@@ -49,7 +48,7 @@ pub(super) enum Roots {
 impl Roots {
     /// # Errors
     /// When the text holds no certificate, or one that can not be an authority.
-    pub(super) fn of_pem(text: &str) -> Result<Self, String> {
+    pub(crate) fn of_pem(text: &str) -> Result<Self, String> {
         read_roots(text).map(|_| Self::Pem(text.into()))
     }
 
@@ -91,9 +90,13 @@ struct Lazy {
 /// The clients in use, so that a thousand connectors with the same authorities and networks have one pool and one set of roots.
 static CLIENTS: LazyLock<Mutex<HashMap<Reach, Weak<Lazy>>>> = LazyLock::new(Mutex::default);
 
-/// The bounded client of one provider.
+/// The bounded client of one upstream.
 #[derive(Clone)]
-pub(super) struct Http(Arc<Lazy>);
+pub(crate) struct Http {
+    /// The connector's type, with which messages begin.
+    kind: &'static str,
+    lazy: Arc<Lazy>,
+}
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,16 +106,16 @@ impl fmt::Debug for Http {
 
 impl Http {
     /// The client for these authorities and networks. Does no I/O.
-    pub(super) fn new(roots: Roots, networks: Networks) -> Self {
+    pub(crate) fn new(kind: &'static str, roots: Roots, networks: Networks) -> Self {
         let reach = Reach { roots, networks };
         let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&reach).and_then(Weak::upgrade) {
-            return Self(client);
+        if let Some(lazy) = clients.get(&reach).and_then(Weak::upgrade) {
+            return Self { kind, lazy };
         }
         clients.retain(|_, client| client.strong_count() > 0);
-        let client = Arc::new(Lazy { reach: reach.clone(), client: OnceCell::new() });
-        clients.insert(reach, Arc::downgrade(&client));
-        Self(client)
+        let lazy = Arc::new(Lazy { reach: reach.clone(), client: OnceCell::new() });
+        clients.insert(reach, Arc::downgrade(&lazy));
+        Self { kind, lazy }
     }
 
     /// Whether a request may go to this address, as far as the address itself says so: https (plain http to loopback only), and no
@@ -120,7 +123,7 @@ impl Http {
     ///
     /// # Errors
     /// What is wrong with it, for the operator.
-    pub(super) fn check(&self, url: &Url) -> Result<(), String> {
+    pub(crate) fn check(&self, url: &Url) -> Result<(), String> {
         check_scheme(url)?;
         let literal = match url.host() {
             Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
@@ -128,7 +131,7 @@ impl Http {
             _ => None,
         };
         match literal {
-            Some(address) if !self.0.reach.networks.allow(address) => Err(NotAllowed(address).to_string()),
+            Some(address) if !self.lazy.reach.networks.allow(address) => Err(NotAllowed(address).to_string()),
             _ => Ok(()),
         }
     }
@@ -138,11 +141,12 @@ impl Http {
     /// # Errors
     /// [`ConnectorError::Unavailable`] when there is no whole answer in time; [`ConnectorError::Unusable`] when the address is not allowed,
     /// the answer is a redirect, or too large.
-    pub(super) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, ConnectorError> {
+    pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, ConnectorError> {
         let (parts, body) = request.into_parts();
-        let url = Url::parse(&parts.uri.to_string()).map_err(|error| ConnectorError::Unusable(format!("oidc: an address: {error}")))?;
-        let at = shown(&url);
-        let unusable = |why: String| ConnectorError::Unusable(format!("oidc: {at}: {why}"));
+        let url =
+            Url::parse(&parts.uri.to_string()).map_err(|error| ConnectorError::Unusable(format!("{}: an address: {error}", self.kind)))?;
+        let at = format!("{}: {}", self.kind, shown(&url));
+        let unusable = |why: String| ConnectorError::Unusable(format!("{at}: {why}"));
         self.check(&url).map_err(unusable)?;
         let mut request = Request::new(parts.method, url);
         *request.headers_mut() = parts.headers;
@@ -157,14 +161,14 @@ impl Http {
     }
 
     async fn client(&self) -> Result<&Client, ConnectorError> {
-        let unavailable = |error: String| ConnectorError::Unavailable(format!("oidc: no client can be made: {error}"));
+        let unavailable = |error: String| ConnectorError::Unavailable(format!("{}: no client can be made: {error}", self.kind));
         let make = || async {
-            let reach = self.0.reach.clone();
+            let reach = self.lazy.reach.clone();
             // The platform's authorities are many files.
             let made = tokio::task::spawn_blocking(move || make(reach)).await;
             made.map_err(|error| error.to_string()).flatten().map_err(unavailable)
         };
-        self.0.client.get_or_try_init(make).await
+        self.lazy.client.get_or_try_init(make).await
     }
 }
 
@@ -188,7 +192,7 @@ fn make(reach: Reach) -> Result<Client, String> {
 }
 
 async fn read(at: &str, mut response: Response) -> Result<http::Response<Vec<u8>>, ConnectorError> {
-    let too_large = || ConnectorError::Unusable(format!("oidc: {at}: the answer is larger than {MOST_BYTES} bytes"));
+    let too_large = || ConnectorError::Unusable(format!("{at}: the answer is larger than {MOST_BYTES} bytes"));
     // What it says of itself; the count below is what holds.
     if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
         return Err(too_large());
@@ -210,7 +214,7 @@ async fn read(at: &str, mut response: Response) -> Result<http::Response<Vec<u8>
 ///
 /// # Errors
 /// What is wrong with it, for the operator.
-pub(super) fn check_scheme(url: &Url) -> Result<(), String> {
+pub(crate) fn check_scheme(url: &Url) -> Result<(), String> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == LOCALHOST,
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -235,12 +239,12 @@ fn failed(at: &str, error: &reqwest::Error) -> ConnectorError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(inner) = cause {
         if let Some(not_allowed) = inner.downcast_ref::<NotAllowed>() {
-            return ConnectorError::Unusable(format!("oidc: {at}: {not_allowed}"));
+            return ConnectorError::Unusable(format!("{at}: {not_allowed}"));
         }
         cause = inner.source();
     }
     let why = if error.is_timeout() { "no answer in time".to_owned() } else { described(error) };
-    ConnectorError::Unavailable(format!("oidc: {at}: {why}"))
+    ConnectorError::Unavailable(format!("{at}: {why}"))
 }
 
 /// The innermost cause of an error, which has no address in it.
@@ -256,7 +260,7 @@ const LOCALHOST: &str = "localhost";
 
 /// A name had no address that is allowed.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is not a public address; where the provider may be there, name its network in `allowedNetworks`")]
+#[error("{0} is not a public address; where the upstream may be there, name its network in `allowedNetworks`")]
 struct NotAllowed(IpAddr);
 
 /// What a name was looked up to.
@@ -338,7 +342,7 @@ mod tests {
 
     fn http(networks: &[&str]) -> Http {
         let networks = networks.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Http::new(Roots::Platform, Networks::parse(&networks).unwrap())
+        Http::new("oidc", Roots::Platform, Networks::parse(&networks).unwrap())
     }
 
     fn get(url: &str) -> http::Request<Vec<u8>> {
@@ -348,7 +352,7 @@ mod tests {
     #[test]
     fn connectors_with_the_same_reach_share_a_client() {
         let (one, same, other) = (http(&["10.1.0.0/16", "10.2.0.0/16"]), http(&["10.2.0.0/16", "10.1.0.0/16"]), http(&["10.3.0.0/16"]));
-        assert!(Arc::ptr_eq(&one.0, &same.0) && !Arc::ptr_eq(&one.0, &other.0));
+        assert!(Arc::ptr_eq(&one.lazy, &same.lazy) && !Arc::ptr_eq(&one.lazy, &other.lazy));
     }
 
     #[tokio::test]
@@ -437,7 +441,7 @@ mod tests {
             }
         });
         let networks = || Networks::parse(&["127.0.0.1".to_owned()]).unwrap();
-        let asked = async |roots: Roots| Http::new(roots, networks()).send(get(&url)).await;
+        let asked = async |roots: Roots| Http::new("oidc", roots, networks()).send(get(&url)).await;
         assert_eq!(asked(Roots::of_pem(&server.cert.pem()).unwrap()).await.unwrap().body(), b"ok");
         for roots in [Roots::of_pem(&other.cert.pem()).unwrap(), Roots::Platform] {
             let error = asked(roots).await.unwrap_err();
