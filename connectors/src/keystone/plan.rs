@@ -271,8 +271,8 @@ fn rules(config: &KeystoneConfig, mapping: &Mapping, fixed_tenant: bool, faults:
             faults.add("domainId", "it is missing: where all users are of one tenant, say of which domain they are");
         }
         Tenancy::Other if config.directory => faults.add(
-            "directory",
-            "users can be searched only where the tenant rule is a plain claim (`domain`, `user_domain_id`, `user_domain_name`) or a fixed tenant: use one, or set `directory: false`",
+            "userDirectory",
+            "users can be searched only where the tenant rule is a plain claim (`domain`, `user_domain_id`, `user_domain_name`) or a fixed tenant: use one, or set `userDirectory: false`",
         ),
         _ => {}
     }
@@ -285,7 +285,7 @@ fn rules(config: &KeystoneConfig, mapping: &Mapping, fixed_tenant: bool, faults:
         }
     }
     if config.trusts == Trusts::Allow && !config.directory {
-        faults.add("trusts", "`allow` needs `directory: true`: the trustee's domain is in their record only");
+        faults.add("trusts", "`allow` needs `userDirectory: true`: the trustee's domain is in their record only");
     }
     Rules {
         tenancy,
