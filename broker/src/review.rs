@@ -16,11 +16,11 @@ use connectors::ConnectorError;
 use time::OffsetDateTime;
 
 pub use answer::{Extra, Reviewed, Unrepresentable};
-pub use remembered::{Request, Said};
+pub use remembered::{Ground, Request, Said};
 pub use reviewer::{Presented, Reviewer, ReviewerError, Reviewers};
 
 use self::{
-    remembered::Remembered,
+    remembered::{Of, Remembered},
     upstream::{Upstreams, Way},
 };
 use crate::{
@@ -73,6 +73,14 @@ pub enum Untold {
     Upstream(ConnectorId, ConnectorError),
 }
 
+impl Untold {
+    /// Whether it is an upstream's outage, or a crowd in front of it: the log is told of those once, and not for each token.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Upstream(_, ConnectorError::Unavailable(_)))
+    }
+}
+
 /// A token is good.
 #[derive(Debug)]
 pub struct Good {
@@ -80,8 +88,8 @@ pub struct Good {
     pub reviewed: Reviewed,
     /// Their tenant.
     pub tenant: Arc<Tenant>,
-    /// What of ours it is; `None` for an upstream's token.
-    pub standing: Option<Standing>,
+    /// What that rests on, so that it can be said again.
+    pub ground: Ground,
 }
 
 /// The use case.
@@ -99,16 +107,25 @@ impl Review {
         Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer) }
     }
 
-    /// What was answered to the same request before, if it was a good answer and the token of ours surely is still in force. What the
-    /// reviewer takes does not change while the program runs.
+    /// What was answered to the same request before, if it was a good answer, the token surely is still in force and its bearer who
+    /// they were. What the reviewer takes does not change while the program runs.
     #[must_use]
     pub fn again(&self, request: Request, now: OffsetDateTime) -> Option<Arc<Said>> {
-        self.remembered.get(request).filter(|said| self.judge.is_surely_still(&said.standing, now))
+        self.remembered.get(request).filter(|said| match &said.ground.0 {
+            Of::Own(standing) => self.judge.is_surely_still(standing, now),
+            Of::Upstream(basis) => self.upstreams.surely_stands(basis, now),
+        })
     }
 
-    /// Remembers a good answer to a request with a token of ours.
+    /// Remembers a good answer to a request.
     pub fn remember(&self, request: Request, said: Said) {
         self.remembered.insert(request, said);
+    }
+
+    /// Refuses a token of a connector's upstream from now on, because it was taken back: for as long as what was said of it before could
+    /// be believed here. What is being asked about it at this moment does not make it good again.
+    pub fn forget(&self, connector: &ConnectorId, token: UnverifiedToken<'_>, now: OffsetDateTime) {
+        self.upstreams.forget(connector, token, now);
     }
 
     /// Reviews a token. `asked` are the audiences that the request names; none means the reviewer's own.
@@ -141,7 +158,7 @@ impl Review {
         })?;
         let tenant = Arc::clone(&standing.tenant);
         match judge_for(reviewer, &standing, asked) {
-            Ok(reviewed) => Ok(Good { reviewed, tenant, standing: Some(standing) }),
+            Ok(reviewed) => Ok(Good { reviewed, tenant, ground: Ground(Of::Own(standing)) }),
             Err(refused) => Err((refused, Some(tenant.id.clone()))),
         }
     }
@@ -164,7 +181,11 @@ impl Review {
         let upstream::Bearer { identity, tenant } = self.upstreams.bearer(way, &genuine, now).await.map_err(nobody)?;
         takes(reviewer, &tenant.id, Some(identity.connector()))
             .and_then(|()| Ok(Reviewed::of_bearer(reviewer.format, &identity, &tenant, audiences)?))
-            .map(|reviewed| Good { reviewed, tenant: Arc::clone(&tenant), standing: None })
+            .map(|reviewed| Good {
+                reviewed,
+                tenant: Arc::clone(&tenant),
+                ground: Ground(Of::Upstream(Upstreams::basis(way, &genuine, &tenant))),
+            })
             .map_err(|refused| (refused, Some(tenant.id.clone())))
     }
 }
