@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
     branding::Looks,
+    breaker::{Breaker, Guarded},
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
@@ -190,8 +191,33 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
     let crate::config::LoadedConnector { config, policy, mapping, connector } = loaded;
     let within = StdDuration::from_secs(config.deadline_seconds);
     let listed = listed_by_default(&policy.tenant_rule, &whole.tenants, whole.create_tenants);
-    let password = connector.password.map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within)) as Arc<dyn PasswordLogin>);
-    let directory = connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within)) as Arc<dyn Directory>);
+    // Those that ask the upstream at every call stand behind its breaker; the deadline is within, so that what is late counts.
+    let (breaker, watch) = (Arc::new(Breaker::new(config.id.clone())), Arc::new(Breaker::that_only_tells(config.id.clone())));
+    let password = connector.password.map(|port| {
+        let bound = Arc::new(Deadline::<dyn PasswordLogin>::new(port, within));
+        Arc::new(Guarded::<dyn PasswordLogin>::new(bound, Arc::clone(&breaker))) as Arc<dyn PasswordLogin>
+    });
+    let directory = connector.directory.map(|port| {
+        let bound = Arc::new(Deadline::<dyn Directory>::new(port, within));
+        Arc::new(Guarded::<dyn Directory>::new(bound, Arc::clone(&breaker))) as Arc<dyn Directory>
+    });
+    let credential = connector.credential.map(|port| {
+        let bound = Arc::new(Deadline::<dyn CredentialLogin>::new(port, within));
+        Arc::new(Guarded::<dyn CredentialLogin>::new(bound, Arc::clone(&breaker))) as Arc<dyn CredentialLogin>
+    });
+    let renewal = connector.renewal.map(|port| {
+        let bound = Arc::new(Deadline::<dyn Renewal>::new(port, within));
+        Arc::new(Guarded::<dyn Renewal>::new(bound, Arc::clone(&breaker))) as Arc<dyn Renewal>
+    });
+    let revocation = connector.revocation.map(|port| {
+        let bound = Arc::new(Deadline::<dyn TokenRevocation>::new(port, within));
+        Arc::new(Guarded::<dyn TokenRevocation>::new(bound, Arc::clone(&breaker))) as Arc<dyn TokenRevocation>
+    });
+    let token = connector.token.map(|port| {
+        let guard = if port.bounds().asks_upstream { breaker } else { watch };
+        let bound = Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within));
+        Arc::new(Guarded::<dyn TokenAuthentication>::new(bound, guard)) as Arc<dyn TokenAuthentication>
+    });
     Wired {
         display_name: config.display_name.unwrap_or_else(|| config.id.as_str().to_owned()),
         id: config.id,
@@ -202,16 +228,13 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
         password,
         directory,
         redirect: connector.redirect.map(|port| Arc::new(Deadline::<dyn RedirectLogin>::new(port, within)) as Arc<dyn RedirectLogin>),
-        credential: connector
-            .credential
-            .map(|port| Arc::new(Deadline::<dyn CredentialLogin>::new(port, within)) as Arc<dyn CredentialLogin>),
-        renewal: connector.renewal.map(|port| Arc::new(Deadline::<dyn Renewal>::new(port, within)) as Arc<dyn Renewal>),
-        revocation: connector
-            .revocation
-            .map(|port| Arc::new(Deadline::<dyn TokenRevocation>::new(port, within)) as Arc<dyn TokenRevocation>),
-        token: connector.token.map(|port| Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within)) as Arc<dyn TokenAuthentication>),
+        credential,
+        renewal,
+        revocation,
+        token,
         logout: connector.logout.map(|port| Arc::new(Deadline::<dyn LogoutNotices>::new(port, within)) as Arc<dyn LogoutNotices>),
         join: config.directory.zip(config.join).map(|(directory, join)| Join { directory, claim: join.claim, attribute: join.attribute }),
         listed: config.listed.unwrap_or(listed),
+        within,
     }
 }

@@ -100,7 +100,10 @@ impl People {
                     page.people.extend(self.admission.admit_found(connector, found.users, scope.tenant_id(), now).await?);
                 }
                 Err(error) => {
-                    tracing::warn!(connector.id = %connector.id, tenant.id = %scope.tenant_id(), %error, "a directory could not be searched");
+                    // Of an outage the log is told once, by the breaker.
+                    if !matches!(error, ConnectorError::Unavailable(_)) {
+                        tracing::warn!(connector.id = %connector.id, tenant.id = %scope.tenant_id(), %error, "a directory could not be searched");
+                    }
                     page.incomplete.push(connector.id.as_str().to_owned());
                 }
             }

@@ -66,6 +66,14 @@ pub enum GrantError {
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl GrantError {
+    /// Whether it is an upstream's outage, of which the log is told once.
+    pub(crate) fn is_outage(&self) -> bool {
+        let Self::Unavailable(error) = self else { return false };
+        matches!(error.downcast_ref(), Some(connectors::ConnectorError::Unavailable(_)))
+    }
+}
+
 impl From<StoreError> for GrantError {
     fn from(error: StoreError) -> Self {
         Self::Unavailable(Box::new(error))

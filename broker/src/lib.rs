@@ -2,6 +2,7 @@
 
 mod app;
 pub mod branding;
+pub mod breaker;
 pub mod cli;
 pub mod config;
 pub mod deadline;
@@ -12,6 +13,7 @@ pub mod log;
 pub mod login;
 pub mod logout_notices;
 pub mod metrics;
+mod outage;
 pub mod refusals;
 pub mod review;
 pub mod sealing;

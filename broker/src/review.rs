@@ -18,12 +18,12 @@ use connectors::{ConnectorError, Secret};
 use time::OffsetDateTime;
 
 pub use answer::{Extra, Reviewed, Unrepresentable};
-pub use remembered::{Request, Said};
+pub use remembered::{Ground, Request, Said};
 pub use reviewer::{Presented, Reviewer, ReviewerError, Reviewers};
 pub use revocation::NotRevoked;
 
 use self::{
-    remembered::Remembered,
+    remembered::{Of, Remembered},
     revocation::Revocations,
     upstream::{Upstreams, Way},
 };
@@ -77,6 +77,14 @@ pub enum Untold {
     Upstream(ConnectorId, ConnectorError),
 }
 
+impl Untold {
+    /// Whether it is an upstream's outage, or a crowd in front of it: the log is told of those once, and not for each token.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Upstream(_, ConnectorError::Unavailable(_)))
+    }
+}
+
 /// A token is good.
 #[derive(Debug)]
 pub struct Good {
@@ -84,8 +92,8 @@ pub struct Good {
     pub reviewed: Reviewed,
     /// Their tenant.
     pub tenant: Arc<Tenant>,
-    /// What of ours it is; `None` for an upstream's token.
-    pub standing: Option<Standing>,
+    /// What that rests on, so that it can be said again.
+    pub ground: Ground,
 }
 
 /// The use case.
@@ -105,14 +113,17 @@ impl Review {
         Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer), revocations }
     }
 
-    /// What was answered to the same request before, if it was a good answer and the token of ours surely is still in force. What the
-    /// reviewer takes does not change while the program runs.
+    /// What was answered to the same request before, if it was a good answer, the token surely is still in force and its bearer who
+    /// they were. What the reviewer takes does not change while the program runs.
     #[must_use]
     pub fn again(&self, request: Request, now: OffsetDateTime) -> Option<Arc<Said>> {
-        self.remembered.get(request).filter(|said| self.judge.is_surely_still(&said.standing, now))
+        self.remembered.get(request).filter(|said| match &said.ground.0 {
+            Of::Own(standing) => self.judge.is_surely_still(standing, now),
+            Of::Upstream(basis) => self.upstreams.surely_stands(basis, now),
+        })
     }
 
-    /// Remembers a good answer to a request with a token of ours.
+    /// Remembers a good answer to a request.
     pub fn remember(&self, request: Request, said: Said) {
         self.remembered.insert(request, said);
     }
@@ -162,7 +173,7 @@ impl Review {
         })?;
         let tenant = Arc::clone(&standing.tenant);
         match judge_for(reviewer, &standing, asked) {
-            Ok(reviewed) => Ok(Good { reviewed, tenant, standing: Some(standing) }),
+            Ok(reviewed) => Ok(Good { reviewed, tenant, ground: Ground(Of::Own(standing)) }),
             Err(refused) => Err((refused, Some(tenant.id.clone()))),
         }
     }
@@ -185,7 +196,11 @@ impl Review {
         let upstream::Bearer { identity, tenant } = self.upstreams.bearer(way, &genuine, now).await.map_err(nobody)?;
         takes(reviewer, &tenant.id, Some(identity.connector()))
             .and_then(|()| Ok(Reviewed::of_bearer(reviewer.format, &identity, &tenant, genuine.openstack(way), audiences)?))
-            .map(|reviewed| Good { reviewed, tenant: Arc::clone(&tenant), standing: None })
+            .map(|reviewed| Good {
+                reviewed,
+                tenant: Arc::clone(&tenant),
+                ground: Ground(Of::Upstream(Upstreams::basis(way, &genuine, &tenant))),
+            })
             .map_err(|refused| (refused, Some(tenant.id.clone())))
     }
 }

@@ -319,6 +319,7 @@ fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
         logout: None,
         join: None,
         listed: true,
+        within: std::time::Duration::from_secs(5),
     }
 }
 

@@ -70,7 +70,7 @@ async fn grant(app: &App, who: &Authentication, parameters: &Parameters) -> Resu
         _ => return Err(Failure::new(StatusCode::BAD_REQUEST, "unsupported_grant_type", "the grant_type is not supported")),
     };
     let granted = result.map_err(|error| {
-        if let GrantError::Unavailable(_) | GrantError::Mint(_) | GrantError::Session(_) = &error {
+        if matches!(error, GrantError::Unavailable(_) | GrantError::Mint(_) | GrantError::Session(_)) && !error.is_outage() {
             tracing::warn!(%error, "a token was not granted");
         }
         Failure::from(&error)

@@ -111,7 +111,7 @@ pub(crate) async fn review(State(app): State<Arc<App>>, Path(version): Path<Stri
     };
     let asking = Asking::new(reviewer, &version, &body);
     if let Some(said) = app.review.again(asking, app.seams.clock.now()) {
-        approved(&app, reviewer, &said.standing.tenant.id, said.standing.claims.sub);
+        approved(&app, reviewer, &said.tenant.id, said.user);
         return json_of(said.answer.clone());
     }
     match parse(&version, &body) {
@@ -170,17 +170,19 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked, asking: Asking) -
     let audiences = spec.audiences.as_deref().unwrap_or_default();
     let result = app.review.review(reviewer, UnverifiedToken::new(&spec.token), audiences, app.seams.clock.now()).await;
     match result {
-        Ok(Good { reviewed, tenant, standing }) => {
+        Ok(Good { reviewed, tenant, ground }) => {
             approved(app, reviewer, &tenant.id, reviewed.uid);
             let answer = good(&asked.api_version, &reviewed, !audiences.is_empty());
-            if let Some(standing) = standing {
-                app.review.remember(asking, Said { standing, answer: answer.clone() });
-            }
+            app.review.remember(asking, Said { tenant, user: reviewed.uid, answer: answer.clone(), ground });
             json_of(answer)
         }
         Err((Refused::CouldNotTell(error), _)) => {
             Metrics::ended(&app.metrics.reviews, "unavailable");
-            tracing::error!(%error, "a token could not be reviewed");
+            if error.is_outage() {
+                tracing::debug!(%error, "a token could not be reviewed");
+            } else {
+                tracing::error!(%error, "a token could not be reviewed");
+            }
             could_not_tell().into_response()
         }
         Err((refused, tenant)) => {

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use super::Reviewer;
+use claims_mapping::Tenant;
+use uuid::Uuid;
+
+use super::{Reviewer, upstream::Basis};
 use crate::{
     secret_text::digest_of,
     slots::{Fingerprint, Slots},
@@ -26,13 +29,36 @@ impl Request {
     }
 }
 
+/// What a good answer rests on, as it was when it was said.
+#[derive(Debug)]
+pub struct Ground(pub(super) Of);
+
+/// Of a token of ours, or of an upstream's.
+pub(super) enum Of {
+    Own(Standing),
+    Upstream(Basis),
+}
+
+impl std::fmt::Debug for Of {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Own(_) => "Own",
+            Self::Upstream(_) => "Upstream",
+        })
+    }
+}
+
 /// A good answer.
 #[derive(Debug)]
 pub struct Said {
-    /// Whose token, as it was in force when it was said.
-    pub standing: Standing,
+    /// The tenant of the token's bearer.
+    pub tenant: Arc<Tenant>,
+    /// The bearer.
+    pub user: Uuid,
     /// The answer as it goes over the wire.
     pub answer: Vec<u8>,
+    /// What it rests on.
+    pub ground: Ground,
 }
 
 /// The answers.

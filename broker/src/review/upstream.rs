@@ -1,21 +1,25 @@
 //! Tokens of upstreams themselves, for the reviewers that take them.
 //!
-//! It owns which connector is asked, what is remembered of its answers, and how many answers are waited for. Whether a token
-//! is genuine the connector says; who its bearer is here, the admission. Remembered is what the upstream said, and never that
-//! tenant, connector and reviewer still agree: that is judged at every use.
+//! It owns which connector is asked, and who the bearer is. Whether a token is genuine the connector says ([`asking`]: once for a
+//! token, so many at once); who its bearer is here, the admission. Remembered ([`known`]) is what the upstream said, and
+//! never that tenant, connector and reviewer still agree: that is judged at every use.
+
+mod asking;
+mod known;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Weak},
 };
 
-use claims_mapping::{ConnectorId, Identity, MappedUser, Tenant};
-use connectors::{Audiences, ConnectorError, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
-use futures_util::FutureExt as _;
-use moka::sync::Cache;
+use claims_mapping::{ConnectorId, Identity, Tenant};
+use connectors::{Audiences, ConnectorError, UnverifiedToken};
 use time::OffsetDateTime;
-use tokio::sync::Semaphore;
 
+use self::{
+    asking::Asking,
+    known::{Answer, Known, Memory},
+};
 use super::{Refused, Reviewer, Untold, openstack::OpenStack};
 use crate::{
     config::UpstreamTokens,
@@ -24,43 +28,12 @@ use crate::{
     tenancy::{Admission, AdmissionError, Wired},
 };
 
-/// How long a genuine token is believed before its upstream's keys are asked again, in seconds.
-const BELIEVED: i64 = 300;
-/// How long a refusal is, in seconds.
-const REFUSED: i64 = 10;
-/// Bytes of the tokens that are remembered as genuine, in sum; what they say takes a few times as much.
-const GENUINE_BYTES: u64 = 16 << 20;
-/// Refusals that are remembered. They stand apart, so that a flood of forgeries pushes no genuine token out.
-const REFUSALS: u64 = 20_000;
-/// Authentications under way at one connector: what more there are, are answered where the upstream need not be waited for.
-const UNDER_WAY: usize = 64;
-
-/// A genuine token, as its connector told of it.
-struct Known {
-    connector: ConnectorId,
-    /// The length of the token, in bytes.
-    bytes: u32,
-    token: VerifiedToken,
-    /// Until when it is believed, in seconds since 1970.
-    until: i64,
-    /// Whose identity it gave, and what the mapping had given: the first time that it gave one.
-    admitted: OnceLock<(ConnectorId, MappedUser)>,
-}
-
-/// A token that is not good, until a time in seconds since 1970.
-#[derive(Clone)]
-struct Bad {
-    connector: ConnectorId,
-    reason: String,
-    until: i64,
-}
-
 /// The way of an upstream's token.
 pub(super) struct Way<'a> {
     /// What the reviewer takes of it.
     pub(super) entry: &'a UpstreamTokens,
-    connector: &'a Wired,
-    port: &'a dyn TokenAuthentication,
+    connector: &'a Arc<Wired>,
+    asking: &'a Arc<Asking>,
     fingerprint: Fingerprint,
 }
 
@@ -70,32 +43,35 @@ pub(super) struct Bearer {
     pub(super) tenant: Arc<Tenant>,
 }
 
+/// What an answer about a token of an upstream rests on. It keeps nothing alive that the memory has let go.
+pub(super) struct Basis {
+    fingerprint: Fingerprint,
+    known: Weak<Known>,
+    through: Arc<Wired>,
+    tenant: Arc<Tenant>,
+}
+
 /// The upstreams' tokens.
 pub(super) struct Upstreams {
     admission: Arc<Admission>,
     /// Our own: tokens that name it are never an upstream's.
     issuer: String,
-    genuine: Cache<Fingerprint, Arc<Known>>,
-    bad: Cache<Fingerprint, Bad>,
-    under_way: BTreeMap<ConnectorId, Semaphore>,
+    memory: Arc<Memory>,
+    asking: BTreeMap<ConnectorId, Arc<Asking>>,
 }
 
 impl std::fmt::Debug for Upstreams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Upstreams").field("connectors", &self.under_way.len()).finish_non_exhaustive()
+        f.debug_struct("Upstreams").field("connectors", &self.asking.len()).finish_non_exhaustive()
     }
 }
 
 impl Upstreams {
     pub(super) fn new(admission: Arc<Admission>, issuer: String) -> Self {
-        let taking = admission.connectors().filter(|connector| connector.token.is_some());
-        Self {
-            under_way: taking.map(|connector| (connector.id.clone(), Semaphore::new(UNDER_WAY))).collect(),
-            genuine: Cache::builder().weigher(|_, known: &Arc<Known>| known.bytes).max_capacity(GENUINE_BYTES).build(),
-            bad: Cache::new(REFUSALS),
-            admission,
-            issuer,
-        }
+        let memory = Arc::new(Memory::new());
+        let asking = admission.connectors().filter_map(|connector| Asking::new(connector, Arc::clone(&memory)));
+        let asking = asking.map(|asking| (asking.id.clone(), Arc::new(asking))).collect();
+        Self { admission, issuer, memory, asking }
     }
 
     /// The way of a token that says that it is of an upstream whose tokens the reviewer takes. `None` for every other token:
@@ -104,20 +80,19 @@ impl Upstreams {
         if reviewer.upstream_tokens.is_empty() || token.text().len() > UnverifiedToken::MAX_BYTES {
             return None;
         }
-        let fingerprint = digest(token.text().as_bytes());
+        let fingerprint = fingerprint(token);
         let of = |entry: &'a UpstreamTokens| {
             let connector = self.admission.connector(entry.connector.as_str())?;
-            Some(Way { entry, connector, port: &**connector.token.as_ref()?, fingerprint })
+            Some(Way { entry, connector, asking: self.asking.get(&connector.id)?, fingerprint })
         };
-        let known = self.genuine.get(&fingerprint).map(|known| known.connector.clone());
-        let known = known.or_else(|| self.bad.get(&fingerprint).map(|bad| bad.connector));
+        let known = self.memory.connector(&fingerprint);
         if let Some(entry) = reviewer.upstream_tokens.iter().find(|entry| known.as_ref() == Some(&entry.connector)) {
             return of(entry);
         }
         if token.unverified_issuer().is_some_and(|issuer| issuer == self.issuer) {
             return None;
         }
-        reviewer.upstream_tokens.iter().filter_map(of).find(|way| way.port.claims_to_be_ours(token))
+        reviewer.upstream_tokens.iter().filter_map(of).find(|way| way.asking.claims(token))
     }
 
     /// What a token says that is genuine, and in force at this time.
@@ -125,41 +100,51 @@ impl Upstreams {
     /// # Errors
     /// That it is not, or that it could not be told.
     pub(super) async fn genuine(&self, way: &Way<'_>, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Genuine, Refused> {
-        let (id, seconds) = (&way.connector.id, now.unix_timestamp());
-        let known = self.genuine.get(&way.fingerprint).filter(|known| known.connector == *id && seconds < known.until);
-        if let Some(known) = known {
-            return Ok(Genuine(known));
+        let id = &way.connector.id;
+        match way.asking.about(token, way.fingerprint, now).await {
+            Ok(Answer::Genuine(known)) => Ok(Genuine(known)),
+            Ok(Answer::Bad(reason)) => Err(Refused::Upstream(id.clone(), reason)),
+            Err(error) => Err(Refused::CouldNotTell(Untold::Upstream(id.clone(), error))),
         }
-        if let Some(bad) = self.bad.get(&way.fingerprint).filter(|bad| bad.connector == *id && seconds < bad.until) {
-            return Err(Refused::Upstream(bad.connector, bad.reason));
+    }
+
+    /// Refuses a token of a connector from now on, for as long as it could have been believed: also where it is being asked about at
+    /// this moment, and where an answer about it was remembered.
+    pub(super) fn forget(&self, connector: &ConnectorId, token: UnverifiedToken<'_>, now: OffsetDateTime) {
+        if let Some(asking) = self.asking.get(connector) {
+            asking.forget(fingerprint(token), now);
         }
-        let untold = |error| Refused::CouldNotTell(Untold::Upstream(id.clone(), error));
-        let asked = way.port.authenticate(token, now);
-        let verdict = match self.under_way.get(id).map(Semaphore::try_acquire) {
-            Some(Ok(_turn)) => asked.await,
-            // While all turns are taken by tokens that wait for the upstream, those that need not wait are answered all the same.
-            _ => asked
-                .now_or_never()
-                .unwrap_or_else(|| Err(ConnectorError::Unavailable(format!("{UNDER_WAY} other tokens are being asked about")))),
+    }
+
+    /// Asks the upstream of a connector something else about its tokens, where it is not asked enough about them at this moment.
+    ///
+    /// # Errors
+    /// The question's own, or that it was not asked.
+    pub(super) async fn besides<T>(
+        &self,
+        connector: &ConnectorId,
+        question: impl Future<Output = Result<T, ConnectorError>>,
+    ) -> Result<T, ConnectorError> {
+        let Some(_turn) = self.asking.get(connector).and_then(|asking| asking.turn()) else {
+            return Err(ConnectorError::Unavailable("too many tokens are being asked about".to_owned()));
         };
-        match verdict.map_err(untold)? {
-            Verdict::Genuine(verified) => {
-                let known = Arc::new(Known {
-                    connector: id.clone(),
-                    bytes: u32::try_from(token.text().len()).unwrap_or(u32::MAX),
-                    until: verified.expires_at.min(seconds.saturating_add(BELIEVED)),
-                    token: verified,
-                    admitted: OnceLock::new(),
-                });
-                self.genuine.insert(way.fingerprint, Arc::clone(&known));
-                Ok(Genuine(known))
-            }
-            Verdict::Refused(reason) => {
-                let bad = Bad { connector: id.clone(), reason: reason.clone(), until: seconds.saturating_add(REFUSED) };
-                self.bad.insert(way.fingerprint, bad);
-                Err(Refused::Upstream(id.clone(), reason))
-            }
-        }
+        question.await
+    }
+
+    /// What an answer about a genuine token and its bearer rests on.
+    pub(super) fn basis(way: &Way<'_>, token: &Genuine, tenant: &Arc<Tenant>) -> Basis {
+        let (known, through) = (Arc::downgrade(&token.0), Arc::clone(way.connector));
+        Basis { fingerprint: way.fingerprint, known, through, tenant: Arc::clone(tenant) }
+    }
+
+    /// Whether a token that was genuine surely still is, and its bearer who they were, in the same tenant as it is described now.
+    /// `false` says nothing: review it.
+    pub(super) fn surely_stands(&self, basis: &Basis, now: OffsetDateTime) -> bool {
+        let known = self.memory.genuine(&basis.fingerprint).filter(|known| std::ptr::eq(Arc::as_ptr(known), basis.known.as_ptr()));
+        let Some(known) = known.filter(|known| now.unix_timestamp() < known.until) else { return false };
+        let Some((id, mapped)) = known.admitted.get() else { return false };
+        self.admission.connector(id.as_str()).is_some_and(|own| self.admission.surely_readmits(own, mapped, &basis.tenant))
+            && basis.through.serves(&basis.tenant)
     }
 
     /// Who the bearer of a genuine token is here, at this time.
@@ -212,6 +197,11 @@ impl Genuine {
     }
 }
 
-mod forgetting;
+/// By what a token is known. Padding at the end of one that is no JWS says nothing: with and without it, it is the same token.
+fn fingerprint(token: UnverifiedToken<'_>) -> Fingerprint {
+    let text = token.text();
+    digest(if text.contains('.') { text } else { text.trim_end_matches('=') }.as_bytes())
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! From what a connector says to an identity: evaluate, find the tenant, admit, record the id.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, Tenant, TenantId, UpstreamUser};
 use connectors::{
@@ -45,6 +45,8 @@ pub struct Wired {
     pub join: Option<Join>,
     /// Whether the sign-in page offers it to someone of whom nothing is known yet.
     pub listed: bool,
+    /// How long one call of a port may take.
+    pub within: Duration,
 }
 
 /// Whose people a connector's users are: those of a directory, found there by something that never changes.
@@ -201,6 +203,14 @@ impl Admission {
     pub async fn readmit(&self, connector: &Wired, mapped: MappedUser, now: OffsetDateTime) -> Result<Identity, AdmissionError> {
         let tenant = self.tenant_of(connector, &mapped, now).await?;
         Ok(Identity::admit(mapped, &tenant, &connector.policy)?)
+    }
+
+    /// Whether [`Admission::readmit`] would surely give the same identity in the same tenant, as it is described now. `false` says
+    /// nothing: admit anew. Whose an id is need not be asked again: those records never change.
+    #[must_use]
+    pub fn surely_readmits(&self, connector: &Wired, mapped: &MappedUser, tenant: &Arc<Tenant>) -> bool {
+        let known = self.tenants.known_of_user(mapped, &connector.policy);
+        connector.serves(tenant) && !tenant.disabled && known.is_ok_and(|known| Arc::ptr_eq(&known, tenant))
     }
 
     /// The tenant that the connector's rule gives someone.

@@ -117,23 +117,42 @@ impl Tenants {
         policy: &ConnectorPolicy,
         now: OffsetDateTime,
     ) -> Result<Arc<Tenant>, Result<Rejection, StoreError>> {
-        let refused = |rejection| Err(Ok(rejection));
-        match &policy.tenant_rule {
-            TenantRule::Fixed(id) | TenantRule::Default(id) => self.get(id).map_or_else(|| refused(Rejection::UnknownTenant), Ok),
-            TenantRule::Mapped(allowed) => {
-                let [external] = user.tenant.as_slice() else {
-                    return refused(if user.tenant.is_empty() { Rejection::NoTenant } else { Rejection::SeveralTenants });
-                };
-                if let Some(tenant) = self.named(&policy.connector, external) {
-                    return Ok(tenant);
-                }
-                let creates = self.create && allowed.is_none() && policy.operated_by == OperatedBy::Operator;
+        match (self.known_of_user(user, policy), &policy.tenant_rule, user.tenant.as_slice()) {
+            (Err(Rejection::UnknownTenant), TenantRule::Mapped(None), [external])
+                if self.create && policy.operated_by == OperatedBy::Operator =>
+            {
                 match TenantId::parse(external) {
-                    Ok(id) if creates && !id.is_system() => self.create(id, now).await,
-                    _ => refused(Rejection::UnknownTenant),
+                    Ok(id) if !id.is_system() => self.create(id, now).await,
+                    _ => Err(Ok(Rejection::UnknownTenant)),
                 }
             }
+            (known, ..) => known.map_err(Ok),
         }
+    }
+
+    /// The same among the tenants that there are: none comes into being.
+    ///
+    /// # Errors
+    /// A [`Rejection`].
+    pub fn known_of_user(&self, user: &MappedUser, policy: &ConnectorPolicy) -> Result<Arc<Tenant>, Rejection> {
+        match &policy.tenant_rule {
+            TenantRule::Fixed(id) | TenantRule::Default(id) => self.get(id).ok_or(Rejection::UnknownTenant),
+            TenantRule::Mapped(_) => match user.tenant.as_slice() {
+                [external] => self.named(&policy.connector, external).ok_or(Rejection::UnknownTenant),
+                [] => Err(Rejection::NoTenant),
+                _ => Err(Rejection::SeveralTenants),
+            },
+        }
+    }
+
+    /// Describes a tenant anew.
+    #[cfg(test)]
+    pub(crate) fn describe(&self, tenant: &Tenant) {
+        self.index.rcu(|index| {
+            let mut index = Index::clone(index);
+            index.add(tenant.clone());
+            index
+        });
     }
 
     /// The tenant that a connector's upstream calls so: by `externalIds`, else the id as it is, but never a tenant that has

@@ -179,6 +179,7 @@ impl House {
                 logout: None,
                 join: None,
                 listed: true,
+                within: way.within,
             })
         });
         app.admission = Arc::new(Admission::new(Arc::clone(&app.admission.tenants), IdRecords::new(store), wired.collect()));

@@ -96,6 +96,7 @@ impl House {
                 logout: (way.id.as_str() != "plain").then(|| Arc::clone(&upstream) as _),
                 join: None,
                 listed: true,
+                within: std::time::Duration::from_secs(5),
             })
         });
         app.admission = Arc::new(Admission::new(Arc::clone(&app.admission.tenants), IdRecords::new(store), wired.collect()));

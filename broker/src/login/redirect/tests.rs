@@ -107,6 +107,7 @@ async fn house() -> House {
             logout: None,
             join: None,
             listed: true,
+            within: std::time::Duration::from_secs(5),
         })
     });
     let tenants = Arc::new(Tenants::open(tenants.into(), None, Arc::clone(&store), NOW).await.unwrap());

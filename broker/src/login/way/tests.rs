@@ -67,6 +67,7 @@ fn wired(id: &str, rule: TenantRule, listed: bool) -> Arc<Wired> {
         logout: None,
         join,
         listed,
+        within: std::time::Duration::from_secs(5),
     })
 }
 
