@@ -38,6 +38,8 @@ pub(super) struct Rules {
     pub(super) groups: bool,
     /// Whether the mapping needs the roles that someone has anywhere.
     pub(super) assignments: bool,
+    /// Whether it needs those on the system among them.
+    pub(super) system_assignments: bool,
     pub(super) system_roles: Vec<String>,
     pub(super) trusts: Trusts,
 }
@@ -294,6 +296,7 @@ fn rules(config: &KeystoneConfig, mapping: &Mapping, fixed_tenant: bool, faults:
         directory: config.directory,
         groups: config.groups.unwrap_or(config.directory),
         assignments: mapping.claim_names().is_some_and(|names| OF_ASSIGNMENTS.iter().any(|name| names.contains(name))),
+        system_assignments: mapping.claim_names().is_some_and(|names| names.contains("system_roles")),
         system_roles: config.system_roles.clone(),
         trusts: config.trusts,
     }
