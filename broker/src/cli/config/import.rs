@@ -108,7 +108,11 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         ReportFormat::Text => report.to_string(),
         ReportFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
     };
-    // All files are there before any is written.
+    for path in [&asked.output, &asked.rbac_output, &asked.report].into_iter().flatten() {
+        if path.try_exists().with_context(|| path.display().to_string())? {
+            bail!("{}: it exists, and nothing is overwritten; nothing was written", path.display());
+        }
+    }
     let output = asked.output.as_deref().filter(|_| has_flags).map(create).transpose()?;
     let rbac_output = asked.rbac_output.as_deref().map(create).transpose()?;
     let report_file = asked.report.as_deref().map(create).transpose()?;

@@ -39,7 +39,7 @@ pub(super) fn write(flags: &Flags, wanted: &Wanted<'_>, report: &mut Report) -> 
     notes(wanted, report);
 
     let connector = wanted.connector;
-    let issuer = wanted.issuer.map_or_else(|| "\"${DENIZEN_ISSUER}\"".to_owned(), |issuer| quoted(issuer.as_str()));
+    let issuer = wanted.issuer.map_or_else(|| "\"${DENIZEN_ISSUER}\"".to_owned(), |issuer| quoted(issuer.as_str().trim_end_matches('/')));
     let mut text = String::from(
         "# Made by `denizen config import keystone-auth`. Each `${…}` is to be filled in, here or in the environment:\n\
          # `denizen config check` names those that are not.\n",
@@ -284,7 +284,7 @@ mod tests {
             Some("https://id.example"),
         );
         for line in [
-            "issuer: \"https://id.example/\"",
+            "issuer: \"https://id.example\"",
             "  address: \"0.0.0.0:9443\"",
             "  tls: { certificateFile: \"/a$${b}.crt\", keyFile: \"/k.key\" }",
             "  - { id: \"acme\", externalIds: { cloud: \"0a1b\" } }",
