@@ -250,7 +250,7 @@ fn an_imported_configuration_wants_its_blanks_filled_in_and_then_passes() {
     let authority = Authority::new("import");
     let files = authority.server(folder.path(), "tls", &["id.example.com"]);
     assert_eq!((files.certificate, files.key), (at("tls.crt"), at("tls.key")));
-    authority.write(&at("ca.crt"));
+    assert_eq!(authority.write(&at("ca.crt")), at("ca.crt"));
     let blanks = [
         ("KEYSTONE_SERVICE_USER", "denizen".to_owned()),
         ("KEYSTONE_SERVICE_USER_DOMAIN_ID", "default".to_owned()),

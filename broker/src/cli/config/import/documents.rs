@@ -92,7 +92,11 @@ impl Item {
 }
 
 fn read<'t, T: Deserialize<'t>>(document: &'t str) -> anyhow::Result<T> {
-    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true, duplicate_keys: DuplicateKeyPolicy::Error };
+    // All bindings of a large cluster are one document.
+    let budget = serde_saphyr::budget! { max_events: 8_000_000, max_nodes: 4_000_000 };
+    let options = serde_saphyr::options! {
+        with_snippet: false, strict_booleans: true, duplicate_keys: DuplicateKeyPolicy::Error, budget: budget,
+    };
     serde_saphyr::from_str_with_options(document, options).or_else(|error| {
         // In our own words: the parser's may quote the text.
         let what = match error.without_snippet() {

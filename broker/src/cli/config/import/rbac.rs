@@ -34,7 +34,8 @@ pub(super) fn rewrite(file: &str, text: &str, subjects: &Subjects, report: &mut 
 
 fn one(file: &str, line: usize, document: &str, subjects: &Subjects, report: &mut Report) -> anyhow::Result<String> {
     let root = Item::read(document)?;
-    let mut work = Work { file, line, document, subjects, report, edits: Vec::new(), names: Vec::new() };
+    let ends = document.match_indices('\n').map(|(at, _)| at).collect();
+    let mut work = Work { file, line, document, ends, subjects, report, edits: Vec::new(), names: Vec::new() };
     work.object(&root, false);
     let Work { edits, names, .. } = work;
     let rewritten = edited(document, edits)?;
@@ -74,6 +75,8 @@ struct Work<'w> {
     /// The line of the file at which the document begins.
     line: usize,
     document: &'w str,
+    /// Where its lines end.
+    ends: Vec<usize>,
     subjects: &'w Subjects,
     report: &'w mut Report,
     edits: Vec<(Range<usize>, String)>,
@@ -117,10 +120,9 @@ impl Work<'_> {
             }
         }
         self.names.push(if becomes.is_empty() { vec![name.to_owned()] } else { becomes.clone() });
-        let before = self.document.get(..item.place.start).unwrap_or_default();
         self.report.subjects.push(SubjectTold {
             file: self.file.to_owned(),
-            line: self.line + before.matches('\n').count(),
+            line: self.line + self.ends.partition_point(|end| *end < item.place.start),
             binding: binding.to_owned(),
             kind: kind.in_words(),
             name: name.to_owned(),

@@ -82,7 +82,7 @@ impl fmt::Display for Report {
             writeln!(f, "{flag}: {}{message}", mark(*outcome))?;
         }
         for told in &self.subjects {
-            write!(f, "{}:{}: {}: {} {}: ", told.file, told.line, told.binding, told.kind, shown(&told.name))?;
+            write!(f, "{}:{}: {}: {} {}: ", told.file, told.line, shown(&told.binding), told.kind, shown(&told.name))?;
             match told.outcome {
                 Outcome::Translated => {
                     write!(f, "now {}", told.becomes.iter().map(|name| shown(name)).collect::<Vec<_>>().join(" and "))?;

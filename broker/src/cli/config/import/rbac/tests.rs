@@ -163,3 +163,15 @@ fn typed_lists_need_not_say_what_their_items_are() {
     assert!(rewritten.contains("\"acme:alice\""), "{rewritten}");
     assert_eq!(report.subjects[0].binding, "binding b");
 }
+
+#[test]
+fn the_bindings_of_a_large_cluster_are_one_document() {
+    let item = |n: usize| {
+        let subject = |m| serde_json::json!({"apiGroup": GROUP, "kind": "User", "name": format!("user-{n}-{m}")});
+        serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": format!("b{n}"), "namespace": "n", "resourceVersion": "1"}, "subjects": [subject(1), subject(2)]})
+    };
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": (0..9_000).map(item).collect::<Vec<_>>()});
+    let (rewritten, report) = one_tenant(&list.to_string());
+    assert_eq!((report.subjects.len(), rewritten.matches("\"acme:user-").count()), (18_000, 18_000));
+}
