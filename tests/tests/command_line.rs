@@ -303,6 +303,10 @@ fn bindings_get_the_new_names_and_a_report_for_programs() {
             (json!(13), json!("kept"), json!([]))
         ]
     );
+    fs::write(at("subjects"), "# whose they are\n\nuser:alice=acme\ngroup:423d41d3a02f4b77b4a9bbfbc3a1b3c6=acme\n").unwrap();
+    let narrow = import(&["--rbac", &rbac, "--subjects-file", &at("subjects")]);
+    assert_eq!((narrow.code, narrow.out.contains("globex:")), (Some(0), false), "{}", everything(&narrow));
+    assert!(narrow.out.contains("\"acme:alice\" # a comment") && narrow.out.contains(&format!("\"acme:{PROJECT}\"")), "{}", narrow.out);
     // Whose alice it is is not guessed: she stays, and it is said.
     let open = import(&["--rbac", &rbac]);
     assert_eq!(open.code, Some(2));

@@ -113,7 +113,7 @@ impl Work<'_> {
                 None => {
                     (outcome, becomes) = (Outcome::NotTranslated, Vec::new());
                     message = Some(
-                        "it is written in a way that can not be changed in its place (an alias, a block of text); write it plainly"
+                        "it is written in a way that can not be changed or copied in its place (an alias, say); write it plainly, one key a line"
                             .to_owned(),
                     );
                 }
