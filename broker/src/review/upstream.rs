@@ -13,14 +13,14 @@ use std::{
 };
 
 use claims_mapping::{ConnectorId, Identity, Tenant};
-use connectors::{Audiences, UnverifiedToken};
+use connectors::{Audiences, ConnectorError, UnverifiedToken};
 use time::OffsetDateTime;
 
 use self::{
     asking::Asking,
     known::{Answer, Known, Memory},
 };
-use super::{Refused, Reviewer, Untold};
+use super::{Refused, Reviewer, Untold, openstack::OpenStack};
 use crate::{
     config::UpstreamTokens,
     secret_text::digest,
@@ -116,6 +116,21 @@ impl Upstreams {
         }
     }
 
+    /// Asks the upstream of a connector something else, in a turn of its authentications.
+    ///
+    /// # Errors
+    /// The question's own, or that it got no turn in time.
+    pub(super) async fn in_turn<T>(
+        &self,
+        connector: &ConnectorId,
+        question: impl Future<Output = Result<T, ConnectorError>>,
+    ) -> Result<T, ConnectorError> {
+        match self.asking.get(connector) {
+            Some(asking) => asking.in_turn(question).await,
+            None => question.await,
+        }
+    }
+
     /// What an answer about a genuine token and its bearer rests on.
     pub(super) fn basis(way: &Way<'_>, token: &Genuine, tenant: &Arc<Tenant>) -> Basis {
         let (known, through) = (Arc::downgrade(&token.0), Arc::clone(way.connector));
@@ -175,12 +190,17 @@ impl Genuine {
             Audiences::Unbound => true,
         }
     }
+
+    /// What it says of OpenStack.
+    pub(super) fn openstack(&self, way: &Way<'_>) -> Option<OpenStack<'_>> {
+        OpenStack::of(way.connector, way.entry, &self.0.token.user.claims)
+    }
 }
 
-/// By what a token is known. Padding at the end of one that is no JWS says nothing: with and without it, it is the same token.
+/// By what a token is known. Padding says nothing (base64url, RFC 4648, 3.2): with and without it, it is the same token.
 fn fingerprint(token: UnverifiedToken<'_>) -> Fingerprint {
     let text = token.text();
-    digest(if text.contains('.') { text } else { text.trim_end_matches('=') }.as_bytes())
+    if text.contains('=') { digest(text.replace('=', "").as_bytes()) } else { digest(text.as_bytes()) }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::{Claims, ConnectorPolicy, IdScheme, Mapping, OperatedBy, Subject, TenantId, TenantLabel, TenantRule, UpstreamUser};
-use connectors::{ConnectorError, TokenAuthentication, TokenBounds, Verdict, VerifiedToken};
+use connectors::{TokenAuthentication, TokenBounds, Verdict, VerifiedToken};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -94,6 +94,7 @@ fn wired(fake: Arc<Fake>, is_off: bool) -> Wired {
         id: id.clone(),
         display_name: "SSO".to_owned(),
         disabled: is_off,
+        is_keystone: false,
         mapping: Arc::new(Mapping::compile(&connectors::oidc::default_mapping()).unwrap()),
         policy: ConnectorPolicy {
             connector: id.clone(),
