@@ -148,6 +148,13 @@ impl Asking {
         }
     }
 
+    /// Asks something else, when a turn comes: there are few of these, and they stand in no queue that could be full.
+    pub(super) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
+        let turn = timeout(self.within, self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(self.crowded()) };
+        question.await
+    }
+
     /// The flight of a token; one begins where there is none.
     fn join(self: &Arc<Self>, token: UnverifiedToken<'_>, of: Fingerprint, now: OffsetDateTime) -> Result<From, ConnectorError> {
         let mut flights = self.flights();
