@@ -49,8 +49,8 @@ fn a_configuration_that_is_right_says_what_it_means() {
     assert_eq!(server.base.as_str(), "https://keystone.example:5000/identity/v3");
     assert!(rules.directory && rules.groups && !rules.assignments && !accept_tokens);
     assert_eq!((rules.tenancy, rules.trusts), (Tenancy::DomainId, Trusts::Refuse));
-    assert!(!plan(&[("/directory", json!(false))]).ok().unwrap().rules.groups);
-    assert!(plan(&[("/directory", json!(false)), ("/groups", json!(true))]).ok().unwrap().rules.groups);
+    assert!(!plan(&[("/userDirectory", json!(false))]).ok().unwrap().rules.groups);
+    assert!(plan(&[("/userDirectory", json!(false)), ("/groups", json!(true))]).ok().unwrap().rules.groups);
     let endpoints =
         [("/url", Value::Null), ("/endpoints", json!({"a": "https://a.example/v3", "b": "https://b.example/v3"})), ("/region", json!("b"))];
     assert_eq!(plan(&endpoints).ok().unwrap().server.base.as_str(), "https://b.example/v3");
@@ -129,7 +129,7 @@ fn all_faults_are_told_at_once() {
         ("/serviceAccount", json!({})),
         ("/tokens", json!({"inFlight": 0})),
         ("/trusts", json!("allow")),
-        ("/directory", json!(false)),
+        ("/userDirectory", json!(false)),
     ]);
     let expected = [
         "url",
@@ -149,8 +149,8 @@ fn a_directory_needs_a_tenant_that_can_be_asked_for() {
     assert_eq!(of("user_domain_id", false, good()), Ok(Tenancy::DomainId));
     assert_eq!(of("user_domain_name", false, good()), Ok(Tenancy::DomainName));
     for other in ["project_domain_id", "", "domain_id"] {
-        assert_eq!(of(other, false, good()), Err(vec!["directory".to_owned()]), "{other}");
-        assert_eq!(of(other, false, with(&[("/directory", json!(false))])), Ok(Tenancy::Other), "{other}");
+        assert_eq!(of(other, false, good()), Err(vec!["userDirectory".to_owned()]), "{other}");
+        assert_eq!(of(other, false, with(&[("/userDirectory", json!(false))])), Ok(Tenancy::Other), "{other}");
     }
     assert_eq!(of("domain", true, good()), Err(vec!["domainId".to_owned()]));
     assert_eq!(of("domain", true, with(&[("/domainId", json!("d"))])), Ok(Tenancy::Fixed));
