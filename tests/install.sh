@@ -72,6 +72,25 @@ install_tools() {
   fi
 }
 
+# --- Keystone, with the server that it runs under --------------------------------------------------------------------------
+
+# tests/src/tools.rs looks for the same folder. What the fixtures need of it is made by the first suite that starts one.
+install_keystone() {
+  local hash keystone
+  hash=$(sha256sum <tests/python/keystone-requirements.txt | cut -c1-12)
+  keystone="$cache/keystone-$hash"
+  [[ ! -e $keystone/complete ]] || return 0
+  say "installing Keystone and gunicorn, once (PyPI; kept in $keystone)"
+  rm -rf "$keystone"
+  mkdir -p "$keystone"
+  if /usr/bin/python3 -m venv "$keystone/venv" \
+    && "$keystone/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/keystone-requirements.txt; then
+    touch "$keystone/complete"
+  else
+    not_run+=("keystone: Keystone and what it needs could not be installed (see above)")
+  fi
+}
+
 # --- kube-apiserver, built from the Go module proxy ------------------------------------------------------------------------
 
 # Whether the Go at hand is as new as go.mod asks. An older one that may fetch a newer one (GOTOOLCHAIN) is as good.

@@ -86,6 +86,12 @@ impl Process {
         assert!(sent.unwrap().success(), "{} has ended already", self.name);
     }
 
+    /// Sends a signal to it and to whatever it started itself.
+    pub fn signal_group(&self, signal: &str) {
+        let sent = shell(&format!("kill -{signal} \"-$0\""), &self.id().to_string()).status();
+        assert!(sent.unwrap().success(), "{} has ended already", self.name);
+    }
+
     /// Asks the server to end, and waits for it.
     ///
     /// # Panics

@@ -14,9 +14,12 @@ pub struct Tools {
     folder: PathBuf,
 }
 
-/// What they are made from; the cache names its folder by it. `tests/install.sh` computes the same.
+/// What they are made from; the cache names their folder by it. `tests/install.sh` computes the same.
 const MADE_FROM: [&[u8]; 3] =
     [include_bytes!("../python/requirements.txt"), include_bytes!("../node/package.json"), include_bytes!("../node/package-lock.json")];
+
+/// The same for Keystone.
+pub(crate) const KEYSTONE_MADE_FROM: &[u8] = include_bytes!("../python/keystone-requirements.txt");
 
 impl Tools {
     /// Where they are, or `None` where they are not installed: then a suite says that it did not run.
@@ -25,14 +28,7 @@ impl Tools {
     /// Where they are not installed, and the environment says that every suite must run.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let folder = cache()?.join(format!("tools-{}", name()));
-        if folder.join("complete").is_file() {
-            return Some(Self { folder });
-        }
-        let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-        assert!(!is_set("CI") && !is_set("DENIZEN_REQUIRE_ALL"), "{} is not there: tests/run installs it", folder.display());
-        tell();
-        None
+        Some(Self { folder: installed("tools", &MADE_FROM, "Node and Python with their packages")? })
     }
 
     /// Runs one of the scripts in `tests/node`.
@@ -52,22 +48,41 @@ impl Tools {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests should see what did not run")]
-fn tell() {
-    eprintln!("NOT RUN: Node and Python with their packages are not installed; tests/run installs them");
+/// The Python environment that Keystone is in, or `None` where it is not installed: then a suite says that it did not run.
+///
+/// # Panics
+/// Where it is not installed, and the environment says that every suite must run.
+pub(crate) fn keystone() -> Option<PathBuf> {
+    Some(installed("keystone", &[KEYSTONE_MADE_FROM], "Keystone")?.join("venv"))
 }
 
-fn script_path(folder: &str, script: &str) -> PathBuf {
+fn installed(name: &str, made_from: &[&[u8]], what: &str) -> Option<PathBuf> {
+    let folder = cache()?.join(format!("{name}-{}", hash(made_from)));
+    if folder.join("complete").is_file() {
+        return Some(folder);
+    }
+    let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
+    assert!(!is_set("CI") && !is_set("DENIZEN_REQUIRE_ALL"), "{} is not there: tests/run installs it", folder.display());
+    tell(what);
+    None
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests should see what did not run")]
+fn tell(what: &str) {
+    eprintln!("NOT RUN: not installed: {what}; tests/run installs what is missing");
+}
+
+pub(crate) fn script_path(folder: &str, script: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(script)
 }
 
-fn cache() -> Option<PathBuf> {
+pub(crate) fn cache() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     Some(named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")))?.join("denizen-tests"))
 }
 
-fn name() -> String {
-    let hash = digest(&SHA256, &MADE_FROM.concat());
+pub(crate) fn hash(made_from: &[&[u8]]) -> String {
+    let hash = digest(&SHA256, &made_from.concat());
     hash.as_ref().iter().take(6).fold(String::new(), |mut name, byte| {
         write!(name, "{byte:02x}").unwrap();
         name
