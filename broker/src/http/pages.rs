@@ -190,9 +190,13 @@ impl Password {
         }
     }
 
+    fn names_project(&self) -> bool {
+        self.project.as_ref().is_some_and(|project| !project.is_empty())
+    }
+
     /// What may be wrong about a try. It is not said, for it is not known, which of them is.
     fn what_may_be_wrong(&self) -> &'static str {
-        match (self.domain.is_some(), self.project.is_some()) {
+        match (self.domain.is_some(), self.names_project()) {
             (false, false) => "The user name or the password is wrong. Check both and try again.",
             (true, false) => "The domain, the user name or the password is wrong. Check them and try again.",
             (false, true) => "The user name, the password or the project is wrong. Check them and try again.",

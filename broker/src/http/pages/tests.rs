@@ -318,7 +318,11 @@ fn the_first_empty_field_has_the_focus_and_errors_are_tied_to_it() {
     let busy = password(Some(PasswordError::Throttled { seconds: 1 }), "alice", true).plain().unwrap();
     assert!(busy.contains("Wait 1 second, then") && !busy.contains("aria-invalid"));
     let wrong = cloud(Some(PasswordError::Wrong), "alice", "Acme").plain().unwrap();
-    assert!(wrong.contains("The domain, the user name, the password or the project is wrong."));
+    assert!(wrong.contains("The domain, the user name or the password is wrong."));
+    assert_eq!(wrong.matches(r#"aria-invalid="true""#).count(), 3, "not the project, which was left out");
+    let named = Password { project: Some("web".into()), ..cloud(Some(PasswordError::Wrong), "alice", "Acme") }.plain().unwrap();
+    assert!(named.contains("The domain, the user name, the password or the project is wrong."));
+    assert_eq!(named.matches(r#"aria-invalid="true""#).count(), 4);
     assert!(wrong.contains(r#"value="Acme""#) && !wrong.contains("username-hint"));
     let wrong = credential(Some(PasswordError::Wrong), "21dced0f").plain().unwrap();
     assert!(wrong.contains("<title>Error: Sign in with an application credential") && wrong.contains(r#"value="21dced0f""#));
