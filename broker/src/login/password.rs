@@ -71,7 +71,7 @@ pub struct PasswordSignIn {
 struct Sought<'a> {
     name: &'a str,
     tenant: Option<Arc<Tenant>>,
-    /// What the upstream itself calls the place, where it is no tenant's name.
+    /// The domain, as it was typed: what the upstream calls it, unless the tenant says that.
     domain: Option<&'a str>,
 }
 
@@ -158,24 +158,22 @@ impl PasswordSignIn {
 
     /// The same where the connector has to be told the domain. What is a tenant's label, id or name at this connector is that
     /// tenant, and no domain that is called so upstream; everything else goes on as it is, for the upstream knows its domains'
-    /// names. `name@domain` says it too, where nothing else does.
+    /// names. `name@domain` says it too, where nothing else does. Where all of a connector's people are one tenant, no domain is a
+    /// tenant.
     fn in_domain<'a>(&self, connector: &Wired, typed: &Typed<'a>) -> Sought<'a> {
         let split = typed.name.rsplit_once('@').map(|(name, domain)| (name, domain.trim()));
         let given = typed.domain.map(str::trim).filter(|domain| !domain.is_empty());
         let Some(domain) = given.or(split.map(|(_, domain)| domain)) else {
             return Sought { name: typed.name, tenant: None, domain: None };
         };
-        let tenant = self.tenants().called(&connector.id, domain).filter(|tenant| match &connector.policy.tenant_rule {
-            TenantRule::Fixed(own) | TenantRule::Default(own) => *own == tenant.id,
-            TenantRule::Mapped(_) => true,
-        });
+        let is_mapped = matches!(connector.policy.tenant_rule, TenantRule::Mapped(_));
+        let tenant = self.tenants().called(&connector.id, domain).filter(|_| is_mapped);
         let is_said_twice = |label: &str| {
             let labelled = self.tenants().by_label(label);
             labelled.zip(tenant.as_ref()).is_some_and(|(labelled, tenant)| labelled.id == tenant.id)
         };
         let name = split.filter(|(_, label)| given.is_none() || is_said_twice(label)).map_or(typed.name, |(name, _)| name);
-        let domain = tenant.is_none().then_some(domain);
-        Sought { name, tenant, domain }
+        Sought { name, tenant, domain: Some(domain) }
     }
 
     /// The name to look for, and the tenant to look in: the client's request decides, then `name@label`. A tenant that there
