@@ -23,7 +23,10 @@ use crate::{
     tokens::{KeyError, KeyRing, Verifier},
     vouching::Vouching,
 };
-use connectors::{CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation};
+use connectors::{
+    CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation,
+    config::Upstream,
+};
 
 /// The program could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -197,6 +200,7 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
         display_name: config.display_name.unwrap_or_else(|| config.id.as_str().to_owned()),
         id: config.id,
         disabled: config.disabled,
+        is_keystone: matches!(config.upstream, Upstream::Keystone(_)),
         mapping,
         policy,
         password,

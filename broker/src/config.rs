@@ -12,6 +12,7 @@ mod clients;
 mod environment;
 mod faults;
 mod joins;
+mod keystone;
 mod load;
 mod places;
 mod schema;

@@ -15,6 +15,7 @@ pub(crate) mod entering;
 pub(crate) mod failure;
 pub(crate) mod hosts;
 pub(crate) mod instead;
+pub(crate) mod keystone;
 pub(crate) mod layers;
 pub(crate) mod login;
 pub(crate) mod logout;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 
 use crate::App;
@@ -71,6 +72,7 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .layer(cors::of_clients(app));
     let others = Router::new()
         .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
+        .route("/keystone/{connector}/v3/auth/tokens", delete(keystone::take_back))
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
         .route(assets::ROUTE, get(assets::serve))
         .route("/brand/{hash}", get(brand::serve));

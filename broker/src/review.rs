@@ -5,22 +5,26 @@
 //! reviewer takes, that upstream alone. What the one could not tell, no other is asked.
 
 mod answer;
+mod openstack;
 mod remembered;
 mod reviewer;
+mod revocation;
 mod upstream;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use claims_mapping::{ConnectorId, Tenant, TenantId};
-use connectors::ConnectorError;
+use connectors::{ConnectorError, Secret};
 use time::OffsetDateTime;
 
 pub use answer::{Extra, Reviewed, Unrepresentable};
 pub use remembered::{Request, Said};
 pub use reviewer::{Presented, Reviewer, ReviewerError, Reviewers};
+pub use revocation::NotRevoked;
 
 use self::{
     remembered::Remembered,
+    revocation::Revocations,
     upstream::{Upstreams, Way},
 };
 use crate::{
@@ -90,13 +94,15 @@ pub struct Review {
     judge: Arc<Judge>,
     remembered: Remembered,
     upstreams: Upstreams,
+    revocations: Revocations,
 }
 
 impl Review {
     /// Reviews by this judge; tokens that do not name our issuer also by the connectors that take them.
     #[must_use]
     pub fn new(judge: Arc<Judge>, admission: Arc<Admission>, issuer: String) -> Self {
-        Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer) }
+        let revocations = Revocations::new(Arc::clone(&admission));
+        Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer), revocations }
     }
 
     /// What was answered to the same request before, if it was a good answer and the token of ours surely is still in force. What the
@@ -126,6 +132,21 @@ impl Review {
             Some(way) => self.of_upstream(reviewer, &way, token, asked, now).await,
             None => self.of_own(reviewer, token, asked, now).await,
         }
+    }
+
+    /// Has the upstream of a connector take a token back, by the right of `caller`, a token of the same upstream. From then on it is
+    /// refused here too.
+    ///
+    /// # Errors
+    /// Why it was not taken back, or that it could not be told.
+    pub async fn revoke(
+        &self,
+        connector: &str,
+        caller: &Secret,
+        token: UnverifiedToken<'_>,
+        now: OffsetDateTime,
+    ) -> Result<(), NotRevoked> {
+        self.revocations.revoke(&self.upstreams, connector, caller, token, now).await
     }
 
     async fn of_own(
@@ -163,7 +184,7 @@ impl Review {
         }
         let upstream::Bearer { identity, tenant } = self.upstreams.bearer(way, &genuine, now).await.map_err(nobody)?;
         takes(reviewer, &tenant.id, Some(identity.connector()))
-            .and_then(|()| Ok(Reviewed::of_bearer(reviewer.format, &identity, &tenant, audiences)?))
+            .and_then(|()| Ok(Reviewed::of_bearer(reviewer.format, &identity, &tenant, genuine.openstack(way), audiences)?))
             .map(|reviewed| Good { reviewed, tenant: Arc::clone(&tenant), standing: None })
             .map_err(|refused| (refused, Some(tenant.id.clone())))
     }

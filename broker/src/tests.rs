@@ -370,6 +370,7 @@ fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
         id: id(name),
         display_name: name.to_owned(),
         disabled: false,
+        is_keystone: false,
         mapping: Arc::new(Mapping::compile(&mapping).unwrap()),
         policy: ConnectorPolicy {
             connector: id(name),

@@ -3,7 +3,14 @@
 //!
 //! This file puts the ports together.
 
+mod account;
+mod api;
+mod auth;
+mod claims;
 mod config;
+mod form;
+mod plan;
+mod remembered;
 
 use claims_mapping::{ClaimMappings, ClaimOrExpression, MappingConfig, PrefixedClaimOrExpression};
 

@@ -207,7 +207,7 @@ impl Keystone {
     pub fn connector_at(&self, id: &str, url: &str) -> Value {
         let mut connector = json!({
             "id": id, "displayName": "Keystone", "type": "keystone", "operatedBy": "operator", "url": url, "allowedNetworks": ["127.0.0.0/8"],
-            "serviceAccount": self.service_account(DENIZEN, Scope::System), "directory": true,
+            "serviceAccount": self.service_account(DENIZEN, Scope::System),
         });
         if self.tls.is_some() {
             connector["certificateAuthorityFile"] = json!(self.authority());
@@ -218,7 +218,7 @@ impl Keystone {
     /// The entry of one of the service's own users, who asks for tokens of this scope.
     #[must_use]
     pub fn service_account(&self, user: &str, scope: Scope<'_>) -> Value {
-        let scope = if scope == Scope::System { json!({"system": "all"}) } else { scope.json() };
+        let scope = if scope == Scope::System { json!("system") } else { scope.json() };
         json!({
             "name": user, "domain": {"id": DEFAULT}, "passwordFile": self.folder.path().join(format!("{user}.password")), "scope": scope,
         })

@@ -429,7 +429,7 @@ async fn a_token_is_explained_step_by_step() {
         assert!(!said.out.contains("mallory") && !said.out.contains("jane"), "nothing of it is shown as if it were good\n{}", said.out);
     }
     let said = run(&["--token", "x.e30.x"]).await;
-    assert!(said.code == Some(1) && said.err.contains("no JWT that names an issuer"), "{}", said.err);
+    assert!(said.code == Some(1) && said.err.contains("neither a JWT that names an issuer"), "{}", said.err);
     let said = run(&["--reference", "0123456789ab"]).await;
     assert!(said.code == Some(1) && said.err.contains("no Denizen answers at 127.0.0.1:2"), "{}", said.err);
     for wrong in [&[][..], &["--token", "x", "--reference", "y"][..], &["--claims", "-"][..]] {

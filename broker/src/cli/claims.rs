@@ -28,7 +28,8 @@ pub(super) struct Explain {
     /// The configuration.
     #[arg(long, env = "DENIZEN_CONFIG")]
     config: PathBuf,
-    /// The connector whose mapping is asked; for a token the one of its issuer where absent.
+    /// The connector whose mapping is asked; for a token the one of its issuer, or the only Keystone,
+    /// where absent.
     #[arg(long)]
     connector: Option<ConnectorId>,
     #[command(flatten)]
@@ -41,9 +42,9 @@ struct Source {
     /// A file with the claims as a JSON object; `-` reads standard input.
     #[arg(long, requires = "connector")]
     claims: Option<PathBuf>,
-    /// A token of an upstream whose connector has `acceptTokens: true`. `-` reads it from standard input, so that it stands in no
-    /// list of processes. The upstream's keys are fetched; Denizen need not run.
-    #[arg(long, value_name = "JWT|-")]
+    /// A token of an upstream whose connector has `acceptTokens: true`: a JWT, or a token of a Keystone. `-` reads it from standard
+    /// input, so that it stands in no list of processes. The upstream is asked for its keys, or about the token; Denizen need not run.
+    #[arg(long, value_name = "TOKEN|-")]
     token: Option<String>,
     /// The number that a person was told whose sign-in was refused. The running Denizen is asked, at `listen.adminAddress`.
     #[arg(long, conflicts_with = "connector")]
@@ -102,13 +103,14 @@ fn told(loaded: &Loaded, entry: &LoadedConnector, mut steps: Explanation, user: 
     }
 }
 
-/// The claims of a file. The subject, which the claims do not say, is their `sub` or `id`, or a stand-in.
+/// The claims of a file. The subject, which the claims do not say, is their `sub`, `id` or `user_id`, or a stand-in.
 fn read(path: &Path) -> anyhow::Result<UpstreamUser> {
     let text = super::read(path)?;
     let value: serde_json::Value = serde_json::from_str(&text)
         .map_err(|e| anyhow::anyhow!("{}: not JSON at line {}, column {}", path.display(), e.line(), e.column()))?;
     let claims = Claims::new(value).with_context(|| path.display().to_string())?;
-    let named = ["sub", "id", "entryUUID"].iter().find_map(|name| claims.get(name)?.as_str().and_then(|s| Subject::parse(s).ok()));
+    let named =
+        ["sub", "id", "entryUUID", "user_id"].iter().find_map(|name| claims.get(name)?.as_str().and_then(|s| Subject::parse(s).ok()));
     let subject = named.map_or_else(|| Subject::parse("00000000-0000-0000-0000-000000000000"), Ok)?;
     Ok(UpstreamUser { subject, claims })
 }

@@ -24,6 +24,8 @@ pub(super) struct Form<'s> {
     pub(super) resolved: Resolved<'s>,
     /// Schemas of which one is enough.
     pub(super) any_of: Option<&'s [Value]>,
+    /// Whether they are choices: texts, and keys that hold something.
+    pub(super) is_choice: bool,
     /// The texts that it allows, where it lists them.
     pub(super) choices: Option<Vec<&'s str>>,
     /// The kinds that it allows otherwise.
@@ -45,8 +47,15 @@ impl<'s> Form<'s> {
             let shapes = branches.into_iter().map(|(value, branch)| (value, shape.with(branch))).collect();
             Tag { name, shapes }
         });
-        let any_of = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice);
-        Self { resolved, any_of, choices: choices(schema), kinds, shape, tag }
+        let choices = choices(schema);
+        let branches = |key| schema.get(key).and_then(Value::as_array).map(Vec::as_slice);
+        let one_of = branches("oneOf").filter(|_| choices.is_none() && tag.is_none());
+        Self { resolved, any_of: branches("anyOf").or(one_of), is_choice: one_of.is_some(), choices, kinds, shape, tag }
+    }
+
+    /// The key of a choice that holds something.
+    pub(super) fn choice_key(&self) -> Option<&'s str> {
+        self.shape.required.first().copied()
     }
 }
 

@@ -45,7 +45,7 @@ impl<'a> Walk<'a> {
             return None;
         }
         if let Some(branches) = form.any_of {
-            return self.any_of(tree, branches, path);
+            return self.any_of(tree, branches, form.is_choice, path);
         }
         if let Some(choices) = &form.choices {
             return match &tree.node {
@@ -82,13 +82,16 @@ impl<'a> Walk<'a> {
         None
     }
 
-    fn any_of(&mut self, tree: &Tree, branches: &'a [Value], path: &str) -> Option<Value> {
+    fn any_of(&mut self, tree: &Tree, branches: &'a [Value], is_choice: bool, path: &str) -> Option<Value> {
         for branch in branches {
             let form = self.form(branch);
             let accepts = match (form.any_of, &form.choices, &tree.node) {
                 (Some(inner), _, node) => !matches!(node, Node::Null) && !inner.is_empty(),
                 (None, Some(choices), Node::Text(text, _)) => choices.contains(&text.as_str()),
                 (None, Some(_), _) => false,
+                (None, None, Node::Map(map)) if is_choice => {
+                    form.choice_key().is_some_and(|key| map.iter().any(|(_, given, _)| given == key))
+                }
                 (None, None, node) => form.kinds.iter().any(|kind| node.may_be(*kind)),
             };
             if accepts {
@@ -103,6 +106,7 @@ impl<'a> Walk<'a> {
             let form = self.form(branch);
             match &form.choices {
                 Some(choices) => choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>(),
+                None if is_choice => form.choice_key().into_iter().map(|key| format!("the key `{key}`")).collect(),
                 None => form.kinds.iter().map(|kind| kind.in_words().to_owned()).collect(),
             }
         });

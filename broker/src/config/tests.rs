@@ -278,8 +278,8 @@ fn connector(rest: &str) -> String {
 #[test]
 fn connectors_of_no_or_another_shape() {
     check(&[
-        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file`, `ldap` or `oidc`"]),
-        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file`, `ldap` or `oidc`"]),
+        ("connectors:\n  - {id: corp}\n", &["3:5: connectors[0]: `type` is missing: `file`, `keystone`, `ldap` or `oidc`"]),
+        ("connectors:\n  - {id: corp, type: oracle}\n", &["3:22: connectors[0].type: it must be `file`, `keystone`, `ldap` or `oidc`"]),
         (
             "defaultTenant: a\ntenants: [{id: a}]\nconnectors:\n  - {id: corp, type: file, users: [], bindDn: x}\n",
             &[
@@ -409,7 +409,7 @@ fn connectors_on_one_upstream() {
         .replace("./users.yaml", "users.yaml");
         load_in(&text, folder.path()).map(|_| ()).map_err(|faults| faults.list().iter().map(|f| f.line("d")).collect::<Vec<_>>())
     };
-    let fault = "d:5:5: connectors[1]: it has the same upstream as the connector at line 4, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base or filter";
+    let fault = "d:5:5: connectors[1]: it has the same upstream as the connector at line 4, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base, filter or `domainId`";
     assert_eq!(load("tenant: {fixed: a}", "tenant: {fixed: b}").unwrap_err(), [fault]);
     assert_eq!(load("tenants: [a, b]", "tenants: [b]").unwrap_err(), [fault]);
     assert_eq!(load("tenants: [a]", "tenants: [b]"), Ok(()));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use claims_mapping::OperatedBy;
 use connectors::{config::Upstream, oidc::OidcConfig};
 
 use super::{
@@ -17,6 +18,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
     let by_id: HashMap<&str, &ConnectorConfig> = parts.connectors.iter().map(|(_, config)| (config.id.as_str(), config)).collect();
     for (path, reviewer) in &parts.reviewers {
         let mut before: HashMap<&str, String> = HashMap::new();
+        let mut keystone: Option<(&str, String)> = None;
         for (index, entry) in reviewer.upstream_tokens.iter().enumerate() {
             let here = format!("{path}.upstreamTokens[{index}]");
             let id = entry.connector.as_str();
@@ -24,7 +26,17 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
                 places.fault(join(&here, "connector"), format!("the entry {} has this connector already", places.line_of(&other)));
             }
             match by_id.get(id) {
-                Some(connector) => one(parts, &here, entry, connector, places),
+                Some(connector) => {
+                    one(parts, &here, entry, connector, places);
+                    let is_keystone = matches!(connector.upstream, Upstream::Keystone(_)) && !connector.disabled;
+                    if is_keystone && let Some((_, other)) = keystone.replace((id, here.clone())).filter(|(other, _)| *other != id) {
+                        let message = format!(
+                            "the entry {} is of a Keystone too, whose tokens look the same; a token has one judge: give each a reviewer of its own",
+                            places.line_of(&other)
+                        );
+                        places.fault(join(&here, "connector"), message);
+                    }
+                }
                 // One that has faults of its own is known all the same.
                 None if known.contains(id) => {}
                 None => places.fault(join(&here, "connector"), unknown("connector", id, &known)),
@@ -35,12 +47,41 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
 }
 
 fn one(parts: &Parts, here: &str, entry: &UpstreamTokens, connector: &ConnectorConfig, places: &mut Places) {
-    let Upstream::Oidc(oidc) = &connector.upstream else {
-        places.fault(join(here, "connector"), "a connector of this type has no tokens of its own");
-        return;
+    let accepts = match &connector.upstream {
+        Upstream::Oidc(oidc) => oidc.accept_tokens,
+        Upstream::Keystone(keystone) => keystone.accept_tokens,
+        Upstream::File(_) | Upstream::Ldap(_) => {
+            places.fault(join(here, "connector"), "a connector of this type has no tokens of its own");
+            return;
+        }
     };
-    if !oidc.accept_tokens {
+    if !accepts {
         places.fault(join(here, "connector"), "the connector does not have `acceptTokens: true`");
+    }
+    match &connector.upstream {
+        Upstream::Oidc(oidc) => of_provider(parts, here, entry, oidc, places),
+        _ => of_keystone(here, entry, connector.operated_by, places),
+    }
+}
+
+/// Keystone's tokens name no audience, and what they say of OpenStack is Keystone's word.
+fn of_keystone(here: &str, entry: &UpstreamTokens, operated_by: OperatedBy, places: &mut Places) {
+    let list = join(here, "audiences");
+    if places.has(&list) {
+        places.fault(&list, "Keystone's tokens name none, and each stands for the reviewer's own audiences; leave it out");
+    }
+    if entry.compatibility.is_some() && operated_by != OperatedBy::Operator {
+        places.fault(
+            join(here, "compatibility"),
+            "only a connector with `operatedBy: operator` may: Kubernetes is told roles and projects on its Keystone's word",
+        );
+    }
+}
+
+fn of_provider(parts: &Parts, here: &str, entry: &UpstreamTokens, oidc: &OidcConfig, places: &mut Places) {
+    let compatibility = join(here, "compatibility");
+    if places.has(&compatibility) {
+        places.fault(compatibility, "it is for the tokens of a `keystone` connector; leave it out");
     }
     let list = join(here, "audiences");
     if entry.audiences.is_empty() {
@@ -174,5 +215,61 @@ mod tests {
         assert_eq!(two(template, "acceptTokens: true, issuer: {url: 'https://login.example/t3'}"), Vec::<String>::new());
         let own = faults(&sso("one", "acceptTokens: true, issuer: {url: 'http://127.0.0.1:5556'}"), "");
         assert!(own.iter().any(|fault| fault.contains("it is Denizen's own issuer")), "{own:?}");
+    }
+
+    fn cloud(id: &str, rest: &str) -> String {
+        format!(
+            "  - {{id: {id}, type: keystone, url: 'http://127.0.0.1:5000/v3', allowedNetworks: [127.0.0.1], userDirectory: false, serviceAccount: {{applicationCredentialId: d, applicationCredentialSecret: s3cr3t}}, {rest}}}\n"
+        )
+    }
+
+    const DOMAINS: &str = "tenants: [a, b], operatedBy: operator, acceptTokens: true";
+
+    #[test]
+    fn keystones_tokens_stand_for_the_reviewers_own_audiences() {
+        let taking = cloud("cloud", DOMAINS);
+        assert_eq!(faults(&taking, "{connector: cloud}"), Vec::<String>::new());
+        assert_eq!(faults(&taking, "{connector: cloud, compatibility: k8s-keystone-auth}"), Vec::<String>::new());
+        let fault = "5:84: reviewers[0].upstreamTokens[0].audiences: Keystone's tokens name none, and each stands for the reviewer's own audiences; leave it out";
+        for audiences in ["[]", "[x]"] {
+            assert_eq!(faults(&taking, &format!("{{connector: cloud, audiences: {audiences}}}")), [fault]);
+        }
+        let other = faults(&taking, "{connector: cloud, compatibility: keystone}");
+        assert_eq!(other, ["5:88: reviewers[0].upstreamTokens[0].compatibility: it must be `k8s-keystone-auth`"]);
+        let not_taking = cloud("cloud", "tenants: [a, b], operatedBy: operator");
+        let fault = "5:66: reviewers[0].upstreamTokens[0].connector: the connector does not have `acceptTokens: true`";
+        assert_eq!(faults(&not_taking, "{connector: cloud}"), [fault]);
+        let own = sso("sso", TAKING);
+        assert_eq!(
+            faults(&own, "{connector: sso, compatibility: k8s-keystone-auth}"),
+            [
+                "5:54: reviewers[0].upstreamTokens[0].audiences: name at least one of the connector's audiences",
+                "5:86: reviewers[0].upstreamTokens[0].compatibility: it is for the tokens of a `keystone` connector; leave it out",
+            ]
+        );
+    }
+
+    #[test]
+    fn t54_a_tenants_own_keystone_tells_kubernetes_no_roles() {
+        let of_tenant = cloud("cloud", "tenants: [a, b], acceptTokens: true");
+        assert_eq!(faults(&of_tenant, "{connector: cloud}"), Vec::<String>::new());
+        assert_eq!(
+            faults(&of_tenant, "{connector: cloud, compatibility: k8s-keystone-auth}"),
+            [
+                "5:88: reviewers[0].upstreamTokens[0].compatibility: only a connector with `operatedBy: operator` may: Kubernetes is told roles and projects on its Keystone's word"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_keystone_token_has_one_judge_at_each_reviewer() {
+        let one = cloud("one", "tenants: [a], operatedBy: operator, acceptTokens: true");
+        let two = |rest: &str| format!("{one}{}", cloud("two", &format!("tenants: [b], operatedBy: operator, acceptTokens: true, {rest}")));
+        let fault = "6:84: reviewers[0].upstreamTokens[1].connector: the entry at line 6 is of a Keystone too, whose tokens look the same; a token has one judge: give each a reviewer of its own";
+        assert_eq!(faults(&two(""), "{connector: one}, {connector: two}"), [fault]);
+        assert_eq!(faults(&two("disabled: true"), "{connector: one}, {connector: two}"), Vec::<String>::new());
+        assert_eq!(faults(&two(""), "{connector: two}"), Vec::<String>::new());
+        let twice = faults(&two(""), "{connector: one}, {connector: one}");
+        assert!(twice.len() == 1 && twice[0].contains("has this connector already"), "{twice:?}");
     }
 }

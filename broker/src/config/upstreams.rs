@@ -13,7 +13,7 @@ use connectors::config::{Context, Upstream};
 use serde_json::Value;
 
 use super::{
-    ConnectorConfig, TenantList, joins,
+    ConnectorConfig, TenantList, joins, keystone,
     load::{LoadedConnector, Parts, without},
     places::{Places, at, element, join},
     tenants::{display_name, reference, unknown},
@@ -32,6 +32,7 @@ pub(super) fn check(parts: &Parts, places: &mut Places) -> Vec<LoadedConnector> 
         }
         display_name(config.display_name.as_deref(), &join(path, "displayName"), places);
         trust(parts, path, config, places);
+        keystone::check(parts, path, config, places);
         let rule = tenant_rule(parts, &tenants, path, config, places);
         if let (Some(entry), Some(issuer)) = (build(parts, path, config, rule.as_ref(), &mut mappings, places), &parts.issuer)
             && let Some(tenant_rule) = rule
@@ -291,7 +292,7 @@ fn shared_upstreams(parts: &Parts, places: &mut Places) {
         let before = own.iter().filter_map(|address| at.get(address)).flatten();
         if let Some((other, _)) = before.copied().find(|(_, other)| !are_apart(config, other)) {
             let message = format!(
-                "it has the same upstream as the connector {}, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base or filter",
+                "it has the same upstream as the connector {}, and no rule tells their users apart: give each `tenants` of its own with a tenant that is read from the user, or `claimValidationRules`, or another base, filter or `domainId`",
                 places.line_of(other)
             );
             places.fault(path, message);
@@ -314,6 +315,12 @@ fn addresses(upstream: &Upstream) -> BTreeSet<String> {
 fn are_apart(a: &ConnectorConfig, b: &ConnectorConfig) -> bool {
     if let (Some(TenantList::These(a)), Some(TenantList::These(b))) = (&a.tenants, &b.tenants)
         && a.is_disjoint(b)
+    {
+        return true;
+    }
+    // The same user is of one domain only.
+    if let (Upstream::Keystone(a), Upstream::Keystone(b)) = (&a.upstream, &b.upstream)
+        && a.domain_id.as_ref().zip(b.domain_id.as_ref()).is_some_and(|(a, b)| a != b)
     {
         return true;
     }

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use claims_mapping::{ConnectorId, Identity, Tenant, TenantLabel};
 use uuid::Uuid;
 
+use super::openstack::OpenStack;
 use crate::{config::ReviewFormat, standing::Standing};
 
 /// The names can not be written downstream without being taken for something else.
@@ -85,21 +86,30 @@ impl Reviewed {
     }
 
     /// The names of someone whom a token of an upstream proved: those of their identity. What the mapping gives for `extra`
-    /// is theirs too, but for keys that are ours or Kubernetes' own.
+    /// is theirs too, but for keys that are ours or Kubernetes' own; those come from what the token says of OpenStack, where it
+    /// says something.
     ///
     /// # Errors
     /// When the username is reserved.
-    pub fn of_bearer(format: ReviewFormat, who: &Identity, tenant: &Tenant, audiences: Vec<String>) -> Result<Self, Unrepresentable> {
+    pub fn of_bearer(
+        format: ReviewFormat,
+        who: &Identity,
+        tenant: &Tenant,
+        openstack: Option<OpenStack<'_>>,
+        audiences: Vec<String>,
+    ) -> Result<Self, Unrepresentable> {
+        let groups = openstack.map_or(Cow::Borrowed(who.groups()), |openstack| openstack.groups(who.groups()));
         let named = Named {
             tenant,
             name: who.username(),
             uid: who.id().opaque_id(),
-            groups: who.groups(),
+            groups: &groups,
             roles: who.roles(),
             connector: Some(who.connector()),
         };
         let more = who.extra().iter().filter(|(key, _)| *key == CREDENTIAL_ID || is_free(key));
-        Self::write(format, &named, more.map(|(key, values)| (Cow::Owned(key.clone()), values.clone())).collect(), audiences)
+        let more = more.map(|(key, values)| (Cow::Owned(key.clone()), values.clone()));
+        Self::write(format, &named, more.chain(openstack.into_iter().flat_map(OpenStack::extra)).collect(), audiences)
     }
 
     /// Writes the names. The final strings are checked, whatever was checked before: a reserved group is left out, a reserved

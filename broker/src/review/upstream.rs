@@ -16,7 +16,7 @@ use moka::sync::Cache;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 
-use super::{Refused, Reviewer, Untold};
+use super::{Refused, Reviewer, Untold, openstack::OpenStack};
 use crate::{
     config::UpstreamTokens,
     secret_text::digest,
@@ -114,7 +114,7 @@ impl Upstreams {
         if let Some(entry) = reviewer.upstream_tokens.iter().find(|entry| known.as_ref() == Some(&entry.connector)) {
             return of(entry);
         }
-        if token.unverified_issuer()? == self.issuer {
+        if token.unverified_issuer().is_some_and(|issuer| issuer == self.issuer) {
             return None;
         }
         reviewer.upstream_tokens.iter().filter_map(of).find(|way| way.port.claims_to_be_ours(token))
@@ -205,7 +205,13 @@ impl Genuine {
             Audiences::Unbound => true,
         }
     }
+
+    /// What it says of OpenStack.
+    pub(super) fn openstack(&self, way: &Way<'_>) -> Option<OpenStack<'_>> {
+        OpenStack::of(way.connector, way.entry, &self.0.token.user.claims)
+    }
 }
 
+mod forgetting;
 #[cfg(test)]
 mod tests;

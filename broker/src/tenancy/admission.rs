@@ -19,6 +19,8 @@ pub struct Wired {
     pub display_name: String,
     /// Whether it is switched off.
     pub disabled: bool,
+    /// Whether it is a Keystone, whose tokens say where in OpenStack their bearer has rights.
+    pub is_keystone: bool,
     /// What its claims become.
     pub mapping: Arc<Mapping>,
     /// What its users may become.

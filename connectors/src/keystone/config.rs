@@ -36,9 +36,9 @@ pub struct KeystoneConfig {
     pub domain_id: Option<String>,
     /// Whether users are searched, looked up and asked about again: the service account needs the role `reader` on the
     /// system, or on each domain. Without it, a sign-in is believed until the person's own token expires.
-    #[serde(default = "yes")]
+    #[serde(rename = "userDirectory", default = "yes")]
     pub directory: bool,
-    /// Whether people's groups are read, which needs the same; as `directory` where absent.
+    /// Whether people's groups are read, which needs the same; as `userDirectory` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<bool>,
     /// Of a system-scoped token that has one of these roles, the claim `domain` is `system`: its bearer is of the operators'
@@ -153,7 +153,7 @@ pub enum Trusts {
     /// They are not taken: their bearer is not the person of whom they speak.
     #[default]
     Refuse,
-    /// They are taken where trustor and trustee are of one domain, which needs `directory: true`.
+    /// They are taken where trustor and trustee are of one domain, which needs `userDirectory: true`.
     Allow,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Keystone,
     api::{Scope, password_identity, token_of},
-    fixtures::{ApplicationCredential, id},
+    fixtures::{ApplicationCredential, IDENTITY_PROVIDER, id},
 };
 use crate::{Answer, configuration::password_of};
 
@@ -30,6 +30,16 @@ impl Keystone {
     pub async fn token_of_trust(&self, domain: &str, trustee: &str, trust: &str) -> String {
         let identity = password_identity(self.domain(domain), trustee, &password_of(domain, trustee));
         token_of(self.api().authenticate(&identity, &json!({"OS-TRUST:trust": {"id": trust}})).await)
+    }
+
+    /// A token of someone whom acme's identity provider knows by this name (ASCII), and Keystone from now on.
+    pub async fn token_of_federated_user(&self, name: &str, scope: Scope<'_>) -> String {
+        let path = format!("/OS-FEDERATION/identity_providers/{IDENTITY_PROVIDER}/protocols/mapped/auth");
+        let unscoped = token_of(self.api().send("GET", &path, &[("X-SSO-User", name)], &Value::Null).await);
+        match scope {
+            Scope::Unscoped => unscoped,
+            scope => token_of(self.api().authenticate(&json!({"methods": ["token"], "token": {"id": unscoped}}), &scope.json()).await),
+        }
     }
 
     /// Asks what a token says, as Denizen's service account.

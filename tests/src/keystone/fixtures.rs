@@ -19,6 +19,9 @@ pub const ZOE: &str = "Zoë Ångström";
 /// A user of acme whose name has characters that mean something in an address and in a query.
 pub const ODD: &str = "o'hara & söhne (50%)*?_";
 
+/// The identity provider whose people are acme's, in its group staff, from their first token on.
+pub const IDENTITY_PROVIDER: &str = "sso";
+
 /// Domain, name and description of everyone but the first administrator.
 const PEOPLE: [(&str, &str, &str); 12] = [
     ("acme", "jane", "Jane Jones"),
@@ -109,6 +112,7 @@ impl Fixtures {
             all.projects.insert(format!("{domain}/{name}"), id(&made));
         }
         all.make_groups(admin).await;
+        all.federate(admin).await;
         all.grant(admin).await;
         all.delegate(admin).await;
         all
@@ -144,6 +148,21 @@ impl Fixtures {
                 admin.put(&format!("/groups/{}/users/{}", id(&made), self.users[*member])).await;
             }
             self.groups.insert(format!("{domain}/{name}"), id(&made));
+        }
+    }
+
+    /// People of an identity provider of acme's are in acme's group staff. A web server's module for single sign-on would say who they
+    /// are, by what it sets in the request; here the request says it itself.
+    async fn federate(&self, admin: &Api) {
+        let provider = format!("/OS-FEDERATION/identity_providers/{IDENTITY_PROVIDER}");
+        let staff = json!({"group": {"id": self.groups["acme/staff"]}});
+        let rule = json!({"local": [{"user": {"name": "{0}"}}, staff], "remote": [{"type": "HTTP_X_SSO_USER"}]});
+        for (path, body) in [
+            (provider.as_str(), json!({"identity_provider": {"enabled": true, "domain_id": self.domains["acme"]}})),
+            ("/OS-FEDERATION/mappings/sso", json!({"mapping": {"rules": [rule]}})),
+            (&format!("{provider}/protocols/mapped"), json!({"protocol": {"mapping_id": "sso"}})),
+        ] {
+            admin.send("PUT", path, &[], &body).await.expect(201);
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) fn configure(place: &Place<'_>, settings: &Settings) {
          [cache]\n\
          enabled = {cache}\n\
          backend = dogpile.cache.memory\n\
+         [federation]\n\
+         assertion_prefix = HTTP_X_SSO_\n\
          [security_compliance]\n",
         seconds = settings.token_seconds,
         cache = settings.cache,

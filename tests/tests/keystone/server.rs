@@ -94,6 +94,16 @@ async fn credentials_and_trusts_say_what_they_are() {
         assert_eq!(of["impersonation"], user == jane);
     }
 
+    // Whom an identity provider knows is a user of its domain, whose groups are in the token only.
+    let frida = keystone.token_of_federated_user("frida", Scope::Project(keystone.project("acme", "web"))).await;
+    let said = token(check(&frida).await);
+    let federated = &said["user"]["OS-FEDERATION"];
+    assert_eq!((&said["user"]["domain"]["name"], &federated["identity_provider"]["id"]), (&json!("acme"), &json!("sso")));
+    assert_eq!(each(&federated["groups"], "id"), set(&[keystone.group("acme", "staff")]));
+    assert_eq!(each(&said["roles"], "name"), set(&["auditor"]));
+    let groups = denizen.get(&format!("/users/{}/groups", said["user"]["id"].as_str().unwrap())).await.expect(200).json();
+    assert_eq!(groups["groups"], json!([]));
+
     keystone.delete_application_credential(jane, &fixtures.application_credential.id).await;
     check(&of_credential).await.expect(404);
 }
@@ -134,6 +144,7 @@ async fn a_token_that_is_no_more_is_not_found_and_a_caller_without_rights_is_ref
     let peer = keystone.api().with_token(&keystone.token("globex", "jane", Scope::Unscoped).await);
     peer.validate(&token).await.expect(403);
     head.expect(403);
+    denizen.send("HEAD", "/auth/tokens?nocatalog", &[("X-Subject-Token", &token)], &Value::Null).await.expect(200);
 
     // Four ways to fail that look alike.
     let api = keystone.api();
@@ -173,6 +184,15 @@ async fn the_directory_is_read_by_those_who_may() {
     assert_eq!(each(&groups, "id"), set(&[keystone.group("acme", "staff"), keystone.group("globex", "admins")]));
     let assigned = list(&denizen, &format!("/role_assignments?user.id={jane}&effective&include_names"), "role_assignments").await;
     assert!(assigned.as_array().unwrap().iter().any(|one| one["role"]["name"] == "auditor"), "{assigned}");
+    // Roles on the system are never among the effective ones.
+    let olga = keystone.user("Default", "olga");
+    for (query, roles) in [("effective&include_names", 0), ("effective&scope.system=all", 0), ("scope.system=all&include_names", 1)] {
+        let assigned = list(&denizen, &format!("/role_assignments?user.id={olga}&{query}"), "role_assignments").await;
+        assert_eq!(assigned.as_array().unwrap().len(), roles, "{query}: {assigned}");
+    }
+    // A filter that Keystone does not know is none.
+    let all = list(&denizen, &format!("/users?domain_id={acme}&email__contains=jane&limit=2"), "users").await;
+    assert!(each(&all, "name") != set(&["jane"]), "{all}");
 
     let of_acme = keystone.token("Default", DENIZEN_ACME, Scope::Domain(acme)).await;
     let of_acme = keystone.api().with_token(&of_acme);

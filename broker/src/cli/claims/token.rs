@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use claims_mapping::{ConnectorId, Explanation, Step};
-use connectors::{Audiences, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken};
+use connectors::{Audiences, TokenAuthentication, UnverifiedToken, Verdict, VerifiedToken, config::Upstream};
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -15,18 +15,29 @@ use crate::{
     seams::{Clock as _, SystemClock},
 };
 
+/// How a Keystone's token is known.
+const FORM: &str = "Fernet, or a JWS with openstack_methods";
+/// Who says whether it is good.
+const JUDGED: &str = "Keystone, and trusts";
+
 pub(super) async fn explain(loaded: &Loaded, named: Option<&ConnectorId>, text: &str) -> anyhow::Result<ExitCode> {
     let token = UnverifiedToken::new(text);
     let entry = match named {
         Some(id) => find(loaded, id)?,
-        None => of_issuer(loaded, token)?,
+        None => of_token(loaded, token)?,
     };
     let id = &entry.config.id;
     let port =
         entry.connector.token.as_ref().with_context(|| format!("the connector `{id}` takes no tokens: it needs `acceptTokens: true`"))?;
     let port = Deadline::<dyn TokenAuthentication>::new(Arc::clone(port), Duration::from_secs(entry.config.deadline_seconds));
+    let is_keystone = matches!(entry.config.upstream, Upstream::Keystone(_));
+    let ours = Ok(format!("that of the connector `{id}`").into());
     if !port.claims_to_be_ours(token) {
-        say(steps([("token.issuer", "issuer.url", Err("it is another issuer's".to_owned()))]));
+        say(if is_keystone {
+            steps([("token.form", FORM, Err("it is another's".to_owned()))])
+        } else {
+            steps([("token.issuer", "issuer.url", Err("it is another issuer's".to_owned()))])
+        });
         say("refused: the connector does not vouch for the token");
         return Ok(ExitCode::FAILURE);
     }
@@ -39,34 +50,50 @@ pub(super) async fn explain(loaded: &Loaded, named: Option<&ConnectorId>, text: 
                 Audiences::Unbound => "it names none: a reviewer's `upstreamTokens` says where it is taken".into(),
             };
             let ends = OffsetDateTime::from_unix_timestamp(expires_at).ok().and_then(|time| time.format(&Rfc3339).ok());
-            let before = steps([
-                ("token.issuer", "issuer.url", Ok(format!("that of the connector `{id}`").into())),
-                ("token.time", "exp, nbf", Ok(format!("in force until {}", ends.unwrap_or_else(|| expires_at.to_string())).into())),
-                ("token.audience", "issuer.audiences", Ok(audiences)),
-                ("token.signature", "signingAlgorithms, and the issuer's keys", Ok("genuine".into())),
-            ]);
+            let in_force = Ok(format!("in force until {}", ends.unwrap_or_else(|| expires_at.to_string())).into());
+            let before = if is_keystone {
+                steps([("token.form", FORM, ours), ("token", JUDGED, in_force), ("token.audience", "none", Ok(audiences))])
+            } else {
+                steps([
+                    ("token.issuer", "issuer.url", ours),
+                    ("token.time", "exp, nbf", in_force),
+                    ("token.audience", "issuer.audiences", Ok(audiences)),
+                    ("token.signature", "signingAlgorithms, and the issuer's keys", Ok("genuine".into())),
+                ])
+            };
             Ok(told(loaded, entry, before, &user))
         }
         // What it says is worth nothing, and is not shown as if it were.
         Verdict::Refused(reason) => {
-            say(steps([
-                ("token.issuer", "issuer.url", Ok(format!("that of the connector `{id}`").into())),
-                ("token", "time, audience, type, algorithm, key, signature", Err(reason.clone())),
-            ]));
+            say(if is_keystone {
+                steps([("token.form", FORM, ours), ("token", JUDGED, Err(reason.clone()))])
+            } else {
+                let judged = "time, audience, type, algorithm, key, signature";
+                steps([("token.issuer", "issuer.url", ours), ("token", judged, Err(reason.clone()))])
+            });
             say(format_args!("refused: the connector does not vouch for the token: {reason}"));
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-/// The connector that the token says it is of.
-fn of_issuer<'l>(loaded: &'l Loaded, token: UnverifiedToken<'_>) -> anyhow::Result<&'l LoadedConnector> {
-    let Some(issuer) = token.unverified_issuer() else { bail!("it is no JWT that names an issuer; connectors take no other tokens here") };
+/// The connector that the token says it is of; of a token that names no issuer the only one whose form it has.
+fn of_token<'l>(loaded: &'l Loaded, token: UnverifiedToken<'_>) -> anyhow::Result<&'l LoadedConnector> {
+    let claims = |entry: &&LoadedConnector| entry.connector.token.as_ref().is_some_and(|port| port.claims_to_be_ours(token));
+    let mut found = loaded.connectors.iter().filter(|entry| !entry.config.disabled).filter(claims);
+    let Some(issuer) = token.unverified_issuer() else {
+        return match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => bail!("it names no issuer, and may be of more than one connector: name one by --connector"),
+            (None, _) => bail!(
+                "it is neither a JWT that names an issuer nor a token of a Keystone whose connector has `acceptTokens: true`; connectors take no other tokens here"
+            ),
+        };
+    };
     if issuer == crate::issuer_text(&loaded.config.issuer) {
         bail!("it names Denizen itself as its issuer: `denizen token review` asks the running one");
     }
-    let claims = |entry: &&LoadedConnector| entry.connector.token.as_ref().is_some_and(|port| port.claims_to_be_ours(token));
-    let found = loaded.connectors.iter().find(|entry| !entry.config.disabled && claims(entry));
+    let found = found.next();
     // In quotes, with whatever could move a terminal's cursor escaped: anyone may have written it.
     found.with_context(|| format!("no connector with `acceptTokens: true` has the issuer that the token names, {issuer:?}"))
 }

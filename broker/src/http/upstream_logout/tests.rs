@@ -83,6 +83,7 @@ impl House {
                 id: way.id.clone(),
                 display_name: way.display_name.clone(),
                 disabled: false,
+                is_keystone: false,
                 mapping: Arc::clone(&way.mapping),
                 policy: way.policy.clone(),
                 password: None,

@@ -94,6 +94,7 @@ async fn house() -> House {
             display_name: id.to_string(),
             id,
             disabled: false,
+            is_keystone: false,
             mapping: Arc::new(Mapping::compile(&MappingConfig { claim_mappings, ..MappingConfig::default() }).unwrap()),
             policy,
             password: None,

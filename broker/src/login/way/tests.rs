@@ -54,6 +54,7 @@ fn wired(id: &str, rule: TenantRule, listed: bool) -> Arc<Wired> {
         display_name: id.to_string(),
         id,
         disabled: false,
+        is_keystone: false,
         mapping: Arc::new(Mapping::compile(&mapping).unwrap()),
         policy,
         password: Some(Arc::new(NoOne)),

@@ -85,6 +85,7 @@ async fn house(tenant: Tenant, is_off: bool) -> House {
         id: id.clone(),
         display_name: "SSO".to_owned(),
         disabled: is_off,
+        is_keystone: false,
         mapping: Arc::new(Mapping::compile(&connectors::oidc::default_mapping()).unwrap()),
         policy: ConnectorPolicy {
             connector: id.clone(),

@@ -1,0 +1,98 @@
+//! Tokens of an upstream, taken back through Denizen.
+//!
+//! It owns who is asked, how many such questions are under way, and what is forgotten after which answer. Whether the caller may,
+//! the upstream says. Anyone may ask, so that these questions get no more than a part of what the upstream is asked at once.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use claims_mapping::ConnectorId;
+use connectors::{ConnectorError, Revocation, Secret, UnverifiedToken};
+use time::OffsetDateTime;
+use tokio::sync::Semaphore;
+
+use super::upstream::Upstreams;
+use crate::tenancy::Admission;
+
+/// Of the questions that an upstream is asked at once, at most one of so many is such a one.
+const SHARE: usize = 4;
+
+/// A token was not taken back, or it could not be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotRevoked {
+    /// There is no such connector, or it takes back no tokens.
+    #[error("no connector of this name takes tokens back")]
+    NoConnector,
+    /// The upstream knows no such token, or it can be none.
+    #[error("the upstream knows no such token")]
+    Unknown,
+    /// The caller's own token is not in force, or it can be none.
+    #[error("the caller's own token is not in force")]
+    CallerUnknown,
+    /// The upstream says that the caller may not.
+    #[error("the caller may not")]
+    Forbidden,
+    /// It could not be told.
+    #[error("the connector `{0}`: {1}")]
+    CouldNotTell(ConnectorId, ConnectorError),
+}
+
+/// The questions of this kind.
+#[derive(Debug)]
+pub(super) struct Revocations {
+    admission: Arc<Admission>,
+    turns: BTreeMap<ConnectorId, Semaphore>,
+}
+
+impl Revocations {
+    pub(super) fn new(admission: Arc<Admission>) -> Self {
+        let taking = admission.connectors().filter(|connector| connector.revocation.is_some());
+        let turns = taking.filter_map(|connector| {
+            let most = connector.token.as_ref()?.bounds().in_flight / SHARE;
+            Some((connector.id.clone(), Semaphore::new(most.max(1))))
+        });
+        Self { turns: turns.collect(), admission }
+    }
+
+    /// Has the upstream take a token back, and forgets it: after that, and where the upstream says that it knows no such token. Where
+    /// the caller's right is not proven nothing is forgotten, but for a caller's own token of which the upstream says the same.
+    pub(super) async fn revoke(
+        &self,
+        upstreams: &Upstreams,
+        connector: &str,
+        caller: &Secret,
+        token: UnverifiedToken<'_>,
+        now: OffsetDateTime,
+    ) -> Result<(), NotRevoked> {
+        let connector = self.admission.connector(connector).ok_or(NotRevoked::NoConnector)?;
+        let (Some(tokens), Some(port)) = (&connector.token, &connector.revocation) else { return Err(NotRevoked::NoConnector) };
+        let own = UnverifiedToken::new(caller.expose());
+        let may_be_one = |token: UnverifiedToken<'_>| token.text().len() <= UnverifiedToken::MAX_BYTES && tokens.claims_to_be_ours(token);
+        // What can be no token of the upstream's, it does not hear of.
+        if !may_be_one(own) {
+            return Err(NotRevoked::CallerUnknown);
+        }
+        if !may_be_one(token) {
+            return Err(NotRevoked::Unknown);
+        }
+        let untold = |error| NotRevoked::CouldNotTell(connector.id.clone(), error);
+        let Some(Ok(_turn)) = self.turns.get(&connector.id).map(Semaphore::try_acquire) else {
+            return Err(untold(ConnectorError::Unavailable("too many tokens are being taken back".to_owned())));
+        };
+        match upstreams.within_bound(&connector.id, port.revoke(caller, token)).await.map_err(untold)? {
+            Revocation::Revoked => {
+                upstreams.forget(&connector.id, token, now);
+                Ok(())
+            }
+            Revocation::Unknown => {
+                upstreams.forget(&connector.id, token, now);
+                Err(NotRevoked::Unknown)
+            }
+            Revocation::CallerUnknown => {
+                upstreams.forget(&connector.id, own, now);
+                Err(NotRevoked::CallerUnknown)
+            }
+            Revocation::Forbidden => Err(NotRevoked::Forbidden),
+        }
+    }
+}
