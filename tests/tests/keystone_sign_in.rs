@@ -98,10 +98,10 @@ async fn t31_the_domain_is_typed_known_or_part_of_the_name_and_one_name_in_two_d
     }
     assert!(people[0] != people[1] && people[1] != people[2] && people[0] != people[2], "{people:?}");
 
-    // The project's roles, where one is named.
+    // The project's roles, where one is named; whoever is a member is a reader, too.
     let jane = [("domain", "acme"), ("username", "jane"), ("password", &*password_of("acme", "jane"))];
     let answer = tried(broker.browser(), None, &[jane.as_slice(), &[("project", "web")]].concat()).await;
-    assert_eq!(who(&tokens(&broker.service(), &answer).await).2, json!(["member"]));
+    assert_eq!(who(&tokens(&broker.service(), &answer).await).2, json!(["member", "reader"]));
     assert_eq!(alert(&tried(broker.browser(), None, &[jane.as_slice(), &[("project", "no-such")]].concat()).await).0, 422);
     // A domain that is no tenant: the password is right, and there is no identity.
     let olga = [("domain", "Default"), ("username", "olga"), ("password", &*password_of("Default", "olga"))];
@@ -177,7 +177,7 @@ async fn t30_who_is_disabled_or_loses_the_project_gets_no_more_tokens() {
     let (jane, web) = (keystone.user("acme", "jane").to_owned(), keystone.project("acme", "web").to_owned());
 
     let (with_project, without) = (entered(&broker, "web").await, entered(&broker, "").await);
-    assert_eq!((who(&with_project).2, who(&with_project).1), (json!(["member"]), who(&without).1));
+    assert_eq!((who(&with_project).2, who(&with_project).1), (json!(["member", "reader"]), who(&without).1));
     keystone.remove_role("member", &jane, Scope::Project(&web)).await;
     keystone.remove_from_group(keystone.group("acme", "staff"), &jane).await;
     refused(&broker, &with_project).await;
@@ -232,7 +232,7 @@ async fn an_application_credential_signs_its_maker_in_until_it_is_deleted() {
     for tenant in [None, Some("acme")] {
         let answer = tried_credential(broker.browser(), tenant, right).await;
         let (tenant, subject, roles) = who(&tokens(&broker.service(), &answer).await);
-        assert_eq!((&*tenant, &subject, roles), ("acme", &with_password, json!(["member"])), "she is herself, with its roles");
+        assert_eq!((&*tenant, &subject, roles), ("acme", &with_password, json!(["member", "reader"])), "she is herself, with its roles");
     }
     let wrong = alert(&tried_credential(broker.browser(), None, (right.0, "wrong")).await);
     assert!(wrong.0 == 422 && wrong.1.contains("The ID or the secret is wrong"), "{wrong:?}");
