@@ -54,9 +54,18 @@ fn a_configuration_that_is_right_says_what_it_means() {
     let endpoints =
         [("/url", Value::Null), ("/endpoints", json!({"a": "https://a.example/v3", "b": "https://b.example/v3"})), ("/region", json!("b"))];
     assert_eq!(plan(&endpoints).ok().unwrap().server.base.as_str(), "https://b.example/v3");
+    let directory_scope = plan(&[("/serviceAccount/directoryScope", json!({"system": "all"}))]).ok().unwrap().directory_proof;
+    assert!(matches!(directory_proof_of(&directory_scope), Some(Wanted::System)));
     let credential = json!({"applicationCredentialId": "c", "applicationCredentialSecret": "s"});
     assert!(matches!(plan(&[("/serviceAccount", credential)]).ok().unwrap().proof, Proof::ApplicationCredential { .. }));
     assert!(faults(&[("/url", json!("http://127.0.0.1:5000/v3")), ("/allowedNetworks", json!(["127.0.0.1"]))]).is_empty());
+}
+
+fn directory_proof_of(proof: &Option<Proof>) -> Option<&Wanted> {
+    match proof {
+        Some(Proof::Password { wanted, .. }) => Some(wanted),
+        _ => None,
+    }
 }
 
 #[test]
@@ -109,6 +118,8 @@ fn each_fault_has_its_place() {
     for ((path, value), expected) in of_account {
         assert_eq!(faults(&[(&path, value.clone())]), [expected], "{path} {value}");
     }
+    let directory_scope = plan(&[("/serviceAccount/directoryScope", json!({"system": "all"}))]).ok().unwrap().directory_proof;
+    assert!(matches!(directory_proof_of(&directory_scope), Some(Wanted::System)));
     let credential = json!({"applicationCredentialId": "c", "applicationCredentialSecret": "s"});
     let wrong = [("scope", json!({"system": "all"})), ("name", json!("n")), ("domain", json!({"id": "d"})), ("password", json!("p"))];
     for (name, value) in wrong {
