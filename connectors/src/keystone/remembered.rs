@@ -70,7 +70,7 @@ mod tests {
         for remembered in [nothing, all] {
             assert!(Remembered::of(&remembered.to_secret()) == Some(remembered));
         }
-        for wrong in ["", "[]", "refresh", r#"{"projekt":"p"}"#] {
+        for wrong in ["", "7", "refresh", r#"{"projekt":"p"}"#] {
             assert!(Remembered::of(&Secret::new(wrong.to_owned())).is_none(), "{wrong}");
         }
     }
