@@ -239,6 +239,11 @@ impl Facts {
         &self.roles
     }
 
+    /// By what the user was proven, as Keystone calls it.
+    pub(super) fn methods(&self) -> &[String] {
+        &self.methods
+    }
+
     pub(super) fn trust(&self) -> Option<&Trust> {
         self.trust.as_ref()
     }
@@ -481,3 +486,6 @@ pub(super) fn lifetime(token: &Value) -> Option<Duration> {
     let life = part.instant("expires_at").ok()? - part.instant("issued_at").ok()?;
     life.try_into().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use super::{
     api::Server,
     auth::{By, Proof, Wanted, is_name},
     claims::OF_ASSIGNMENTS,
-    config::{AccountScope, KeystoneConfig, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts},
+    config::{AccountScope, All, KeystoneConfig, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts},
 };
 use crate::{
     Secret,
@@ -222,7 +222,7 @@ fn account_scope(scope: Option<&AccountScope>, faults: &mut Faults) -> Option<Wa
         return None;
     };
     match scope {
-        AccountScope::System => Some(Wanted::System),
+        AccountScope::System(All::All) => Some(Wanted::System),
         AccountScope::Domain(named) => {
             faults.check("serviceAccount.scope.domain", By::of(named).map(Wanted::Domain).ok_or_else(|| ONE_OF_BOTH.to_owned()))
         }
@@ -313,3 +313,6 @@ fn tokens(config: TokensConfig, faults: &mut Faults) {
         faults.add("tokens.inFlight", "it must be from 1 to 256");
     }
 }
+
+#[cfg(test)]
+mod tests;
