@@ -239,6 +239,11 @@ impl Facts {
         &self.roles
     }
 
+    /// By what the user was proven, as Keystone calls it.
+    pub(super) fn methods(&self) -> &[String] {
+        &self.methods
+    }
+
     pub(super) fn trust(&self) -> Option<&Trust> {
         self.trust.as_ref()
     }
