@@ -79,7 +79,7 @@ impl Revocations {
         let Some(Ok(_turn)) = self.turns.get(&connector.id).map(Semaphore::try_acquire) else {
             return Err(untold(ConnectorError::Unavailable("too many tokens are being taken back".to_owned())));
         };
-        match upstreams.besides(&connector.id, port.revoke(caller, token)).await.map_err(untold)? {
+        match upstreams.in_turn(&connector.id, port.revoke(caller, token)).await.map_err(untold)? {
             Revocation::Revoked => {
                 upstreams.forget(&connector.id, token, now);
                 Ok(())

@@ -116,19 +116,19 @@ impl Upstreams {
         }
     }
 
-    /// Asks the upstream of a connector something else about its tokens, where it is not asked enough about them at this moment.
+    /// Asks the upstream of a connector something else, in a turn of its authentications.
     ///
     /// # Errors
-    /// The question's own, or that it was not asked.
-    pub(super) async fn besides<T>(
+    /// The question's own, or that it got no turn in time.
+    pub(super) async fn in_turn<T>(
         &self,
         connector: &ConnectorId,
         question: impl Future<Output = Result<T, ConnectorError>>,
     ) -> Result<T, ConnectorError> {
-        let Some(_turn) = self.asking.get(connector).and_then(|asking| asking.turn()) else {
-            return Err(ConnectorError::Unavailable("too many tokens are being asked about".to_owned()));
-        };
-        question.await
+        match self.asking.get(connector) {
+            Some(asking) => asking.in_turn(question).await,
+            None => question.await,
+        }
     }
 
     /// What an answer about a genuine token and its bearer rests on.
@@ -197,10 +197,10 @@ impl Genuine {
     }
 }
 
-/// By what a token is known. Padding at the end of one that is no JWS says nothing: with and without it, it is the same token.
+/// By what a token is known. Padding says nothing (base64url, RFC 4648, 3.2): with and without it, it is the same token.
 fn fingerprint(token: UnverifiedToken<'_>) -> Fingerprint {
     let text = token.text();
-    digest(if text.contains('.') { text } else { text.trim_end_matches('=') }.as_bytes())
+    if text.contains('=') { digest(text.replace('=', "").as_bytes()) } else { digest(text.as_bytes()) }
 }
 
 #[cfg(test)]

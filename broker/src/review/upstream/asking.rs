@@ -17,7 +17,7 @@ use connectors::{ConnectorError, Secret, TokenAuthentication, TokenBounds, Unver
 use futures_util::FutureExt as _;
 use time::OffsetDateTime;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout},
 };
 
@@ -134,11 +134,6 @@ impl Asking {
         }
     }
 
-    /// A turn for a question of another kind, where one is free.
-    pub(super) fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.turns.try_acquire().ok()
-    }
-
     /// Refuses a token from now on, for as long as it could be believed, also where it is being asked about at this moment.
     pub(super) fn forget(&self, of: Fingerprint, now: OffsetDateTime) {
         let mut flights = self.flights();
@@ -146,6 +141,13 @@ impl Asking {
         if let Some(flight) = flights.get_mut(&of) {
             flight.is_taken_back = true;
         }
+    }
+
+    /// Asks something else, when a turn comes: there are few of these, and they stand in no queue that could be full.
+    pub(super) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
+        let turn = timeout(self.within, self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(self.crowded()) };
+        question.await
     }
 
     /// The flight of a token; one begins where there is none.

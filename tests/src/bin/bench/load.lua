@@ -39,7 +39,7 @@ function done(summary, latency)
   for _, thread in ipairs(threads) do
     ended = ended + thread:get("exhausted")
   end
-  io.write(("RESULT %d %d %d %d %d %d %d\n"):format(
+  io.write(("RESULT %d %d %d %d %d %d %d %d\n"):format(
     summary.requests, summary.duration, errors.connect + errors.read + errors.write + errors.timeout, errors.status, ended,
-    latency:percentile(50), latency:percentile(99)))
+    latency:percentile(50), latency:percentile(95), latency:percentile(99)))
 end

@@ -10,6 +10,7 @@ mod client;
 mod drawing;
 mod exchange;
 mod figures;
+mod keystone;
 mod load;
 mod machine;
 mod minting;
@@ -45,7 +46,7 @@ pub(crate) struct Effort {
 }
 
 /// What is measured, by the names that `--only` takes.
-const PARTS: [&str; 6] = ["process", "minting", "review", "exchange", "search", "upstream"];
+const PARTS: [&str; 7] = ["process", "minting", "review", "exchange", "keystone", "search", "upstream"];
 
 struct Arguments {
     check: bool,
@@ -130,6 +131,12 @@ async fn within(arguments: &Arguments, cores: &Cores, folder: &Path) -> Result<V
             told("code exchanges");
             figures.extend(exchange::measure(effort, cores, folder, &broker, &people).await?);
         }
+    }
+    if wants("keystone") && Load::is_possible() {
+        told("reviews of Keystone tokens");
+        let home = folder.join("keystone");
+        fs::create_dir(&home)?;
+        figures.extend(keystone::measure(effort, cores, &home).await?);
     }
     if wants("search") && Path::new("/usr/sbin/slapd").exists() {
         told("searches; the directory is filled first");

@@ -23,11 +23,11 @@ use super::{
     machine::Cores,
 };
 
-const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-const ROUTE: &str = "/apis/authentication.k8s.io/{version}/tokenreviews";
-const CONNECTIONS: usize = 32;
+pub(crate) const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+pub(crate) const ROUTE: &str = "/apis/authentication.k8s.io/{version}/tokenreviews";
+pub(crate) const CONNECTIONS: usize = 32;
 
-fn body(token: &str) -> String {
+pub(crate) fn body(token: &str) -> String {
     json!({
         "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {"creationTimestamp": null},
         "spec": {"token": token, "audiences": [KUBERNETES]}, "status": {"user": {}},
@@ -105,7 +105,7 @@ impl Turns {
 }
 
 /// The answer to one review, which must be a good one.
-async fn answer(to: SocketAddr, authorization: &str, token: &str) -> Result<Bytes> {
+pub(crate) async fn answer(to: SocketAddr, authorization: &str, token: &str) -> Result<Bytes> {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
     let request = client.post(format!("http://{to}{PATH}")).header(header::AUTHORIZATION, authorization);
     let answer =
@@ -115,7 +115,7 @@ async fn answer(to: SocketAddr, authorization: &str, token: &str) -> Result<Byte
     Ok(answer)
 }
 
-fn approved(broker: &Broker) -> f64 {
+pub(crate) fn approved(broker: &Broker) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let count = broker.app.metrics.reviews.get_or_create(&Ended { outcome: "ok" }).get() as f64;
     count
@@ -135,7 +135,7 @@ fn said(answer: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], answer).into_response()
 }
 
-fn bare(answer: Bytes) -> impl Fn(Bytes) -> std::future::Ready<Response> + Clone + Send + Sync + 'static {
+pub(crate) fn bare(answer: Bytes) -> impl Fn(Bytes) -> std::future::Ready<Response> + Clone + Send + Sync + 'static {
     move |_body| std::future::ready(said(answer.clone()))
 }
 

@@ -236,7 +236,7 @@ fn padding_makes_no_other_token() {
     let of = |text| fingerprint(UnverifiedToken::new(text));
     assert_eq!(of("gAAAAABk"), of("gAAAAABk=="));
     assert_ne!(of("gAAAAABk"), of("gAAAAABl"));
-    assert_ne!(of("a.b.c"), of("a.b.c="), "a JWS has none");
+    assert_eq!(of("YQ.YQ.YQ"), of("YQ==.YQ==.YQ=="));
 }
 
 #[tokio::test]
