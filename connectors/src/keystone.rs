@@ -5,17 +5,30 @@
 
 mod account;
 mod api;
+mod assignments;
 mod auth;
 mod claims;
 mod config;
+mod directory;
 mod form;
+mod groups;
+mod people;
+mod places;
 mod plan;
 mod remembered;
+mod renewal;
+mod sign_in;
+#[cfg(test)]
+mod stand_in;
+mod token;
+
+use std::sync::Arc;
 
 use claims_mapping::{ClaimMappings, ClaimOrExpression, MappingConfig, PrefixedClaimOrExpression};
 
-pub use self::config::{AccountScope, KeystoneConfig, Named, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts};
-use crate::{Connector, config::Context};
+pub use self::config::{AccountScope, All, KeystoneConfig, Named, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts};
+use self::{account::Account, api::Api, people::People, plan::Plan, token::Tokens};
+use crate::{Connector, CredentialLogin, Directory, PasswordLogin, Renewal, TokenAuthentication, TokenRevocation, config::Context};
 
 /// The mapping of a `keystone` connector for the parts that its configuration does not give. The tenant is the user's domain.
 #[must_use]
@@ -43,6 +56,21 @@ pub(crate) fn may_join_by(attribute: &str) -> Result<(), String> {
     if attribute == "id" { Ok(()) } else { Err("a user of Keystone can be joined by `id` only, which never changes".to_owned()) }
 }
 
-pub(crate) fn build(_config: &KeystoneConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
-    Ok(Connector::without_ports(context.id.clone()))
+pub(crate) fn build(config: &KeystoneConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
+    let Plan { server, proof, rules, accept_tokens, tokens } = Plan::new(config, context.mapping, context.fixed_tenant)?;
+    let api = Api::new(Arc::clone(&server), Account::new(server, proof));
+    let people = Arc::new(People { id: context.id.clone(), api, rules: Arc::new(rules) });
+    let tokens = accept_tokens.then(|| Arc::new(Tokens { people: Arc::clone(&people), config: tokens }));
+    Ok(Connector {
+        password: Some(Arc::clone(&people) as Arc<dyn PasswordLogin>),
+        credential: Some(Arc::clone(&people) as Arc<dyn CredentialLogin>),
+        directory: people.rules.directory.then(|| Arc::clone(&people) as Arc<dyn Directory>),
+        renewal: Some(people as Arc<dyn Renewal>),
+        token: tokens.clone().map(|port| port as Arc<dyn TokenAuthentication>),
+        revocation: tokens.map(|port| port as Arc<dyn TokenRevocation>),
+        ..Connector::without_ports(context.id.clone())
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use connectors::{
     file::{FileConfig, hash_password},
 };
 use denizen_tests::{
-    directory_conformance::{Fixture, conforms, tenant},
+    directory_conformance::{Fixture, Lacks, conforms, tenant},
     slapd::content::{ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD, ODD_NAMES, PASSWORD, mail},
 };
 use serde_json::json;
@@ -38,5 +38,5 @@ async fn the_file_connector_conforms() {
     let mapping = Mapping::compile(&upstream.default_mapping()).unwrap();
     let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant: false, issuer: None }).unwrap();
     let (acme, globex) = (tenant("acme", &id, "acme"), tenant("globex", &id, "globex"));
-    conforms(&Fixture { connector: &connector, id_attribute: "id", acme, globex }).await;
+    conforms(&Fixture { connector: &connector, id_attribute: "id", acme, globex, lacks: Lacks::default() }).await;
 }

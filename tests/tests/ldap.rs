@@ -16,7 +16,7 @@ use connectors::{
     config::{Context, Upstream},
 };
 use denizen_tests::{
-    directory_conformance::{Fixture, conforms, groups as groups_of, subjects, tenant},
+    directory_conformance::{Fixture, Lacks, conforms, groups as groups_of, subjects, tenant},
     slapd::{
         Slapd,
         content::{ACME, ACME_JANE_PASSWORD, GLOBEX, PASSWORD, PEOPLE, READER, READER_PASSWORD, uuid},
@@ -77,6 +77,7 @@ impl Corp {
             id_attribute: "openCloudUUID",
             acme: Arc::clone(&self.acme),
             globex: Arc::clone(&self.globex),
+            lacks: Lacks::default(),
         }
     }
 

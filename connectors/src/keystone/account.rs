@@ -66,7 +66,7 @@ impl Account {
         Self::with_pause(server, proof, PAUSE)
     }
 
-    fn with_pause(server: Arc<Server>, proof: Proof, pause: Duration) -> Arc<Self> {
+    pub(super) fn with_pause(server: Arc<Server>, proof: Proof, pause: Duration) -> Arc<Self> {
         Arc::new(Self { server, proof, pause, course: Mutex::default() })
     }
 

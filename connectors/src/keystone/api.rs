@@ -296,3 +296,6 @@ fn failed(what: &str, status: StatusCode) -> ConnectorError {
         _ => unusable(what, &format!("it answers {code}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,6 +205,18 @@ impl Facts {
         self
     }
 
+    /// With the ways by which the user was proven at an earlier sign-in, for a record.
+    pub(super) fn with_methods(mut self, methods: Vec<String>) -> Self {
+        self.methods = methods;
+        self
+    }
+
+    /// With the application credential by which that was, for a record.
+    pub(super) fn with_credential(mut self, credential: ApplicationCredential) -> Self {
+        self.credential = Some(credential);
+        self
+    }
+
     pub(super) fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -220,6 +232,16 @@ impl Facts {
 
     pub(super) fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// The names of the roles on the scope.
+    pub(super) fn roles(&self) -> &[String] {
+        &self.roles
+    }
+
+    /// By what the user was proven, as Keystone calls it.
+    pub(super) fn methods(&self) -> &[String] {
+        &self.methods
     }
 
     pub(super) fn trust(&self) -> Option<&Trust> {
@@ -464,3 +486,6 @@ pub(super) fn lifetime(token: &Value) -> Option<Duration> {
     let life = part.instant("expires_at").ok()? - part.instant("issued_at").ok()?;
     life.try_into().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ pub struct ServiceAccountConfig {
     /// The file of that password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// Where the user has the roles that are needed: `{ project: … }`, `{ domain: … }`, or `system`.
+    /// Where the user has the roles that are needed: `{ project: … }`, `{ domain: … }`, or `{ system: all }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<AccountScope>,
     /// The id of an application credential, which has a scope of its own.
@@ -95,11 +95,19 @@ pub struct ServiceAccountConfig {
 #[serde(rename_all = "camelCase")]
 pub enum AccountScope {
     /// On the system.
-    System,
+    System(All),
     /// On a domain.
     Domain(Named),
     /// On a project.
     Project(ProjectName),
+}
+
+/// All of the system: Keystone knows no parts of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum All {
+    /// All of it.
+    All,
 }
 
 /// What a sign-in asks for.

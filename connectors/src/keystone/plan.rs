@@ -10,7 +10,7 @@ use super::{
     api::Server,
     auth::{By, Proof, Wanted, is_name},
     claims::OF_ASSIGNMENTS,
-    config::{AccountScope, KeystoneConfig, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts},
+    config::{AccountScope, All, KeystoneConfig, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts},
 };
 use crate::{
     Secret,
@@ -38,6 +38,8 @@ pub(super) struct Rules {
     pub(super) groups: bool,
     /// Whether the mapping needs the roles that someone has anywhere.
     pub(super) assignments: bool,
+    /// Whether it needs those on the system among them.
+    pub(super) system_assignments: bool,
     pub(super) system_roles: Vec<String>,
     pub(super) trusts: Trusts,
 }
@@ -220,7 +222,7 @@ fn account_scope(scope: Option<&AccountScope>, faults: &mut Faults) -> Option<Wa
         return None;
     };
     match scope {
-        AccountScope::System => Some(Wanted::System),
+        AccountScope::System(All::All) => Some(Wanted::System),
         AccountScope::Domain(named) => {
             faults.check("serviceAccount.scope.domain", By::of(named).map(Wanted::Domain).ok_or_else(|| ONE_OF_BOTH.to_owned()))
         }
@@ -294,6 +296,7 @@ fn rules(config: &KeystoneConfig, mapping: &Mapping, fixed_tenant: bool, faults:
         directory: config.directory,
         groups: config.groups.unwrap_or(config.directory),
         assignments: mapping.claim_names().is_some_and(|names| OF_ASSIGNMENTS.iter().any(|name| names.contains(name))),
+        system_assignments: mapping.claim_names().is_some_and(|names| names.contains("system_roles")),
         system_roles: config.system_roles.clone(),
         trusts: config.trusts,
     }
@@ -310,3 +313,6 @@ fn tokens(config: TokensConfig, faults: &mut Faults) {
         faults.add("tokens.inFlight", "it must be from 1 to 256");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,12 @@ pub(super) struct Remembered {
     /// The id of the application credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) application_credential: Option<String>,
+    /// The id of the person's own domain, where there is a directory to ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) user_domain: Option<String>,
+    /// By what they were proven, as Keystone calls it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) methods: Vec<String>,
     /// The person's own token, where there is no directory to ask: then they are believed until it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
@@ -54,13 +60,17 @@ mod tests {
             domain: true,
             system: true,
             application_credential: Some("c".to_owned()),
+            user_domain: Some("d".to_owned()),
+            methods: vec!["m".to_owned()],
             token: Some("t".to_owned()),
         };
-        assert_eq!(all.to_secret().expose(), r#"{"project":"p","domain":true,"system":true,"applicationCredential":"c","token":"t"}"#);
+        let text =
+            r#"{"project":"p","domain":true,"system":true,"applicationCredential":"c","userDomain":"d","methods":["m"],"token":"t"}"#;
+        assert_eq!(all.to_secret().expose(), text);
         for remembered in [nothing, all] {
             assert!(Remembered::of(&remembered.to_secret()) == Some(remembered));
         }
-        for wrong in ["", "[]", "refresh", r#"{"projekt":"p"}"#] {
+        for wrong in ["", "7", "refresh", r#"{"projekt":"p"}"#] {
             assert!(Remembered::of(&Secret::new(wrong.to_owned())).is_none(), "{wrong}");
         }
     }
