@@ -12,9 +12,9 @@ mod house;
 mod log;
 #[path = "keystone_reviews/outages.rs"]
 mod outages;
-#[path = "keystone_reviews/standing.rs"]
-mod standing;
 #[path = "keystone_reviews/stand_in.rs"]
 mod stand_in;
+#[path = "keystone_reviews/standing.rs"]
+mod standing;
 #[path = "keystone_reviews/wrong_answers.rs"]
 mod wrong_answers;

@@ -197,7 +197,10 @@ async fn a_trusts_token_is_refused_where_its_bearer_is_not_whom_it_speaks_of() {
         assert_eq!(house.reviewed(&abroad).await, Value::Null, "globex' gina is never acme's jane (allow: {allow})");
         // Without impersonation the bearer is who the token says.
         let john = house.reviewed(&keystone.token_of_trust("acme", "john", &fixtures.trust_without_impersonation).await).await;
-        assert_eq!((&john["username"], extra(&john, "denizen.dev/trust-id")), (&json!("acme:john"), vec![fixtures.trust_without_impersonation.clone()]));
+        assert_eq!(
+            (&john["username"], extra(&john, "denizen.dev/trust-id")),
+            (&json!("acme:john"), vec![fixtures.trust_without_impersonation.clone()])
+        );
     }
 }
 
@@ -226,7 +229,8 @@ async fn t48_each_version_is_answered_in_itself_and_bad_reviews_reach_no_keyston
     ask("v1", &json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1"})).await.expect(400);
     let mut huge = body("v1", "TokenReview");
     huge["spec"]["token"] = json!(token.repeat((10 << 20) / token.len()));
-    let sent = house.service.http().post(house.service.at("/apis/authentication.k8s.io/v1/tokenreviews")).bearer_auth(REVIEWER_TOKEN).json(&huge);
+    let sent =
+        house.service.http().post(house.service.at("/apis/authentication.k8s.io/v1/tokenreviews")).bearer_auth(REVIEWER_TOKEN).json(&huge);
     // It may hang up before the body is through.
     assert_eq!(house.service.try_send(sent).await.map_or(413, |answer| answer.status), 413);
     assert_eq!(house.relay.total(), 0);

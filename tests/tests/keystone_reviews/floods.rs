@@ -30,7 +30,8 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const MANY: u64 = 60_000;
 
 fn body(token: &str) -> String {
-    json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token, "audiences": [KUBERNETES]}}).to_string()
+    json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token, "audiences": [KUBERNETES]}})
+        .to_string()
 }
 
 /// A reviewer's connection that is kept, with as little of its own work as can be.
@@ -152,7 +153,11 @@ async fn t52_ten_thousand_requests_for_one_new_token_are_one_question() {
         let begun = Instant::now();
         let answers = at_once(&house.broker, 10_000, token).await;
         println!("10,000 at once: {:?}", begun.elapsed());
-        assert!(answers.iter().all(|answer| *answer == (200, expected.clone())), "{:?}", answers.iter().find(|answer| answer.1 != expected));
+        assert!(
+            answers.iter().all(|answer| *answer == (200, expected.clone())),
+            "{:?}",
+            answers.iter().find(|answer| answer.1 != expected)
+        );
         assert_eq!(house.asked(), [1, 0]);
         house.relay.pass_on();
     }

@@ -14,14 +14,14 @@ use tempfile::TempDir;
 use super::house::accept_tokens;
 
 /// The stand-in, and the folder of the service account's password.
-pub struct StandIn {
-    pub relay: Relay,
+pub(crate) struct StandIn {
+    pub(crate) relay: Relay,
     good: Arc<Mutex<HashSet<String>>>,
     folder: TempDir,
 }
 
 impl StandIn {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let good = Arc::new(Mutex::new(HashSet::<String>::new()));
         let known = Arc::clone(&good);
         let relay = Relay::stand_in(move |seen| {
@@ -40,14 +40,14 @@ impl StandIn {
     }
 
     /// A token that it knows.
-    pub fn good(&self, number: u64) -> String {
+    pub(crate) fn good(&self, number: u64) -> String {
         let token = fernet(number);
         self.good.lock().unwrap().insert(token.clone());
         token
     }
 
     /// The broker's configuration.
-    pub fn configuration(&self) -> Configuration {
+    pub(crate) fn configuration(&self) -> Configuration {
         let mut configuration = Configuration::default().with("/tenants/0/externalIds", json!({"cloud": "d1"})).with(
             "/connectors/-",
             json!({
@@ -72,7 +72,7 @@ fn body(name: &str) -> String {
 }
 
 /// What has the form of a Fernet token, each number's another: version, a time, a vector, four blocks and a signature.
-pub fn fernet(number: u64) -> String {
+pub(crate) fn fernet(number: u64) -> String {
     let mut bytes = vec![0x80];
     bytes.extend(1_700_000_000_u64.to_be_bytes());
     bytes.extend(number.to_be_bytes());

@@ -75,17 +75,23 @@ async fn what_ends_at_keystone_ends_here_when_the_answer_runs_out() {
         assert!(house.reviewed(token).await.is_object(), "it is remembered");
     }
     house.broker.pass(i64::from(CACHE) + 1);
-    for (what, token) in [("revoked", &revoked), ("user disabled", &of_john), ("credential gone", &of_credential), ("domain disabled", &of_globex)] {
+    for (what, token) in
+        [("revoked", &revoked), ("user disabled", &of_john), ("credential gone", &of_credential), ("domain disabled", &of_globex)]
+    {
         assert_eq!(house.reviewed(token).await, Value::Null, "{what}");
     }
     assert_eq!(house.reviewed(&stays).await["username"], "acme:jane");
     // Those that are asked for the first time are refused at once.
-    assert_eq!(house.reviewed(&{
-        let token = house.jane().await;
-        keystone.revoke(&token).await;
-        token
-    })
-    .await, Value::Null);
+    assert_eq!(
+        house
+            .reviewed(&{
+                let token = house.jane().await;
+                keystone.revoke(&token).await;
+                token
+            })
+            .await,
+        Value::Null
+    );
     keystone.enable_domain(keystone.domain("globex")).await;
     house.broker.pass(i64::from(REFUSAL) + 1);
     assert_eq!(house.reviewed(&keystone.token("globex", "jane", Scope::Unscoped).await).await["username"], "globex:jane");

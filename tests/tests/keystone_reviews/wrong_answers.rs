@@ -112,7 +112,12 @@ async fn t29_a_keystone_that_does_not_answer_is_given_up_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t29_whatever_becomes_of_the_service_accounts_login_is_no_refusal() {
     let Some(keystone) = Keystone::start().await else { return };
-    let no_token = || Reply::new(201, json!({"token": {"issued_at": "2026-11-21T07:28:10.000000Z", "expires_at": "2126-11-21T07:28:10.000000Z"}}).to_string());
+    let no_token = || {
+        Reply::new(
+            201,
+            json!({"token": {"issued_at": "2026-11-21T07:28:10.000000Z", "expires_at": "2126-11-21T07:28:10.000000Z"}}).to_string(),
+        )
+    };
     let no_answers: Vec<_> = [
         ("401", Manner::Answer(Reply::new(401, "{}"))),
         ("403", Manner::Answer(Reply::new(403, "{}"))),
@@ -134,7 +139,8 @@ async fn t29_whatever_becomes_of_the_service_accounts_login_is_no_refusal() {
         let relay = Relay::before(keystone.url().strip_suffix("/v3").unwrap());
         let broker = Broker::start(configuration(keystone, &relay)).await;
         let service = broker.service();
-        let (token, other) = (keystone.token("acme", "jane", Scope::Unscoped).await, keystone.token("globex", "jane", Scope::Unscoped).await);
+        let (token, other) =
+            (keystone.token("acme", "jane", Scope::Unscoped).await, keystone.token("globex", "jane", Scope::Unscoped).await);
         relay.set(When::path(TOKENS).method("POST"), manner);
         for token in [&token, &other] {
             let answer = review(&service, token).await;
@@ -156,13 +162,15 @@ async fn t29_a_service_token_that_is_not_taken_any_more_costs_one_login_and_one_
     assert!(house.reviewed(&first).await.is_object());
     assert_eq!(house.asked(), [1, 1]);
     // Keystone forgets it, as after its keys were changed.
-    let held = house.relay.seen().into_iter().find_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).unwrap();
+    let held =
+        house.relay.seen().into_iter().find_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).unwrap();
     house.keystone.revoke(&held).await;
     house.relay.forget();
     assert_eq!(house.reviewed(&second).await["username"], "globex:jane");
     assert_eq!(house.asked(), [2, 1]);
     // Of many questions at once, too, one login comes.
-    let held = house.relay.seen().into_iter().filter_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).next_back();
+    let held =
+        house.relay.seen().into_iter().filter_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).next_back();
     let mut tokens = Vec::new();
     for _ in 0..10 {
         tokens.push(house.jane().await);
