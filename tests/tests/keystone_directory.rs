@@ -35,7 +35,7 @@ impl Cloud {
     fn with_tenants(keystone: &Keystone, claim: &str, fixed_tenant: bool, change: impl FnOnce(&mut Value)) -> Self {
         let mut config = json!({
             "type": "keystone", "url": keystone.url(), "allowedNetworks": ["127.0.0.0/8"],
-            "serviceAccount": account(keystone, DENIZEN, json!("system")),
+            "serviceAccount": account(keystone, DENIZEN, json!({"system": "all"})),
         });
         change(&mut config);
         let names = config.as_object_mut().unwrap().remove("claims");
