@@ -218,7 +218,7 @@ impl Keystone {
     /// The entry of one of the service's own users, who asks for tokens of this scope.
     #[must_use]
     pub fn service_account(&self, user: &str, scope: Scope<'_>) -> Value {
-        let scope = if scope == Scope::System { json!("system") } else { scope.json() };
+        let scope = if scope == Scope::System { json!({"system": "all"}) } else { scope.json() };
         json!({
             "name": user, "domain": {"id": DEFAULT}, "passwordFile": self.folder.path().join(format!("{user}.password")), "scope": scope,
         })

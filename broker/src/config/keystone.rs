@@ -77,11 +77,11 @@ mod tests {
             );
             told(&connector, "")
         };
-        for scope in ["system", "{domain: {id: default}}", "{project: {name: service, domain: {name: Default}}}"] {
+        for scope in ["{system: all}", "{domain: {id: default}}", "{project: {name: service, domain: {name: Default}}}"] {
             assert_eq!(account(scope), Ok(Vec::new()), "{scope}");
         }
         let faults = account("{projects: {id: p}}").unwrap_err();
-        let wanted = "connectors[0].serviceAccount.scope: it must be `system`, the key `domain` or the key `project`";
+        let wanted = "connectors[0].serviceAccount.scope: it must be the key `system`, the key `domain` or the key `project`";
         assert!(faults.len() == 1 && faults[0].ends_with(wanted), "{faults:?}");
     }
 

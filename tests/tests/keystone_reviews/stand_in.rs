@@ -54,7 +54,7 @@ impl StandIn {
                 "id": "cloud", "type": "keystone", "operatedBy": "operator", "url": format!("{}/v3", self.relay.address()),
                 "allowedNetworks": ["127.0.0.0/8"], "userDirectory": false,
                 "serviceAccount": {
-                    "name": "denizen", "domain": {"id": "default"}, "passwordFile": self.folder.path().join("password"), "scope": "system",
+                    "name": "denizen", "domain": {"id": "default"}, "passwordFile": self.folder.path().join("password"), "scope": {"system": "all"},
                 },
             }),
         );
