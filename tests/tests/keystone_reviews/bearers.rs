@@ -109,6 +109,7 @@ async fn a_system_scoped_token_is_an_operators_only_where_both_lists_say_so() {
             }
             if connectors {
                 configuration.set("/systemTenant/connectors", json!(["operators", "cloud"]));
+                configuration.set(&format!("{CLOUD}/tenants"), json!(["acme", "globex", "system"]));
             }
         }
     };
@@ -139,6 +140,7 @@ async fn a_domain_whose_id_is_system_makes_no_operators() {
         configuration.set("/reviewers/1/tenants", json!(["system", "acme"]));
         configuration.set(&format!("{CLOUD}/systemRoles"), json!(["admin"]));
         configuration.set("/systemTenant/connectors", json!(["operators", "cloud"]));
+        configuration.set(&format!("{CLOUD}/tenants"), json!(["acme", "globex", "system"]));
     })
     .await
     else {

@@ -135,22 +135,22 @@ async fn t29_whatever_becomes_of_the_service_accounts_login_is_no_refusal() {
     ]
     .into();
     let keystone = &keystone;
+    let token = &keystone.token("acme", "jane", Scope::Unscoped).await;
+    let other = &keystone.token("globex", "jane", Scope::Unscoped).await;
     join_all(no_answers.into_iter().map(async |(what, manner)| {
         let relay = Relay::before(keystone.url().strip_suffix("/v3").unwrap());
         let broker = Broker::start(configuration(keystone, &relay)).await;
         let service = broker.service();
-        let (token, other) =
-            (keystone.token("acme", "jane", Scope::Unscoped).await, keystone.token("globex", "jane", Scope::Unscoped).await);
         relay.set(When::path(TOKENS).method("POST"), manner);
-        for token in [&token, &other] {
+        for token in [token, other] {
             let answer = review(&service, token).await;
             assert_eq!(answer.status, 503, "{what}: {}", answer.text);
         }
         assert_eq!(relay.count("GET", TOKENS), 0, "{what}: no one asks about a token without one");
         assert!(relay.count("POST", TOKENS) <= 2, "{what}");
         relay.pass_on();
-        soon_good(&service, &token).await;
-        soon_good(&service, &other).await;
+        soon_good(&service, token).await;
+        soon_good(&service, other).await;
     }))
     .await;
 }
