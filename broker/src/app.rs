@@ -10,8 +10,8 @@ use crate::{
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
     login::{
-        Attempts, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, SessionParts, Sessions, UpstreamGrants, UpstreamLogouts,
-        Ways, listed_by_default,
+        Attempts, CredentialSignIn, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, SessionParts, Sessions, UpstreamGrants,
+        UpstreamLogouts, Ways, listed_by_default,
     },
     logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
@@ -83,6 +83,8 @@ pub struct App {
     pub deliveries: Arc<Deliveries>,
     /// Sign-in with name and password.
     pub password: PasswordSignIn,
+    /// Sign-in with a credential made for a program.
+    pub credential: CredentialSignIn,
     /// Sign-in at upstreams' own pages.
     pub redirect: RedirectSignIn,
     /// Which ways to sign in there are, for whom.
@@ -159,10 +161,12 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         lifetimes: config.lifetimes.clone(),
         issuer: config.issuer.clone(),
     });
+    let guessing = Arc::new(Guessing::new(&config.guessing));
     Ok(App {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
         upstream_logouts: UpstreamLogouts::new(sessions.clone()),
-        password: PasswordSignIn::new(Arc::clone(&admission), Guessing::new(&config.guessing)),
+        password: PasswordSignIn::new(Arc::clone(&admission), Arc::clone(&guessing)),
+        credential: CredentialSignIn::new(Arc::clone(&admission), guessing),
         redirect: RedirectSignIn::new(
             Arc::clone(&admission),
             Handshakes::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),

@@ -70,7 +70,8 @@ enum Command {
     Users(users::Command),
 }
 
-/// Runs the command that the arguments name. 0: it went well; 1: it did not; 2: the arguments are wrong.
+/// Runs the command that the arguments name. 0: it went well; 1: it did not; 2: the arguments are wrong, or an
+/// import left something to be done.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();

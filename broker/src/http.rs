@@ -9,6 +9,7 @@ pub(crate) mod browser;
 pub(crate) mod callback;
 pub(crate) mod caller;
 pub(crate) mod cors;
+pub(crate) mod credential;
 pub(crate) mod demo;
 pub(crate) mod entering;
 pub(crate) mod failure;
@@ -52,6 +53,7 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/login", get(login::choose).post(login::find))
         .route("/login/{connector}", get(login::begin).post(password::submit))
         .route("/login/{connector}/callback", get(callback::callback))
+        .route("/login/{connector}/credential", get(credential::form).post(credential::submit))
         .route("/account", get(account::show).post(account::sign_out))
         .layer(layers::browser_sessions(app));
     let browsers = hosts::sent_on(browsers, app);

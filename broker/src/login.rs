@@ -6,6 +6,7 @@
 
 mod attempt;
 mod browser;
+mod credential;
 mod ending;
 mod guessing;
 mod handshake;
@@ -23,6 +24,7 @@ use time::OffsetDateTime;
 
 pub use attempt::{Attempt, AttemptError, Attempts, AuthorizeRequest, Wanted};
 pub use browser::BrowserStore;
+pub use credential::{CredentialSignIn, TypedCredential};
 pub use ending::Ending;
 pub(crate) use ending::client_record;
 pub(crate) use guessing::Buckets;
@@ -44,7 +46,7 @@ pub struct Admitted {
     pub mapped: MappedUser,
     /// What the upstream said.
     pub user: UpstreamUser,
-    /// What goes on at the upstream, where they proved it at its own pages.
+    /// What goes on at the upstream, where they proved it at its own pages, or where it left something to ask again with.
     pub upstream: Option<AtUpstream>,
 }
 
@@ -55,7 +57,7 @@ pub struct Entering<'a> {
     pub identity: &'a Identity,
     /// What the mapping gave, to be judged anew at each use.
     pub mapped: MappedUser,
-    /// What goes on at the upstream, where they proved it at its own pages.
+    /// What goes on at the upstream: [`Admitted::upstream`].
     pub upstream: Option<AtUpstream>,
 }
 

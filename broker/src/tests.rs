@@ -1,6 +1,7 @@
 //! Use cases over a store in memory, an injected clock, and upstreams that say what a test wants them to.
 
 mod joining;
+mod passwords;
 mod people;
 mod renewal;
 mod via;
@@ -19,8 +20,8 @@ use claims_mapping::{
     TenantScope, UpstreamUser,
 };
 use connectors::{
-    Callback, ConnectorError, Directory, Found, Handshake, Lookup, Proven, RedirectLogin, Renewal, Renewed, Secret, UpstreamSession,
-    UserQuery, Wish,
+    Asks, Callback, ConnectorError, CredentialLogin, Directory, Found, Handshake, LoginName, Lookup, PasswordLogin, Proven, RedirectLogin,
+    Renewal, Renewed, Secret, UpstreamSession, UserQuery, Wish,
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -139,6 +140,53 @@ impl Directory for Book {
     }
 }
 
+/// A cloud that asks for domain and project. The password `right`, and the secret, prove whoever a test says.
+#[derive(Default)]
+struct Cloud {
+    proves: Mutex<Option<UpstreamUser>>,
+    /// What it leaves to ask again with.
+    leaves: Mutex<Option<&'static str>>,
+    /// The names that it was asked about.
+    names: Mutex<Vec<LoginName>>,
+    /// The credentials that it was asked about.
+    credentials: Mutex<Vec<String>>,
+}
+
+impl Cloud {
+    fn says(&self, secret: &Secret) -> Result<Option<Proven>, ConnectorError> {
+        let refresh_token = self.leaves.lock().unwrap().map(|token| Secret::new(token.to_owned()));
+        match secret.expose() {
+            "down" => Err(ConnectorError::Unavailable("it is down".to_owned())),
+            "right" => Ok(self
+                .proves
+                .lock()
+                .unwrap()
+                .clone()
+                .map(|user| Proven { session: UpstreamSession { sid: None, refresh_token }, ..user.into() })),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[async_trait]
+impl PasswordLogin for Cloud {
+    fn asks(&self) -> Asks {
+        Asks { domain: true, project: true }
+    }
+    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
+        self.names.lock().unwrap().push(login.clone());
+        self.says(password)
+    }
+}
+
+#[async_trait]
+impl CredentialLogin for Cloud {
+    async fn authenticate(&self, id: &str, secret: &Secret) -> Result<Option<Proven>, ConnectorError> {
+        self.credentials.lock().unwrap().push(id.to_owned());
+        self.says(secret)
+    }
+}
+
 /// A store in memory that can be told not to take anything.
 struct Unsteady {
     store: Embedded,
@@ -174,11 +222,12 @@ impl Store for Unsteady {
     }
 }
 
-/// Two tenants, a provider `sso`, a directory `corp`; what differs from that, a test says.
+/// Two tenants, a provider `sso`, a directory `corp`, a cloud `cloud`; what differs from that, a test says.
 struct House {
     store: Arc<Unsteady>,
     provider: Arc<Provider>,
     book: Arc<Book>,
+    cloud: Arc<Cloud>,
     admission: Arc<Admission>,
     sessions: Sessions,
     people: People,
@@ -191,6 +240,11 @@ struct Plan {
     sso_disabled: bool,
     sso_is_tenants: bool,
     globex_disabled: bool,
+    /// Whether the cloud's people are all of one tenant.
+    cloud_is_acmes: bool,
+    /// Whether they can be looked up, in the same directory as `corp`'s.
+    cloud_has_directory: bool,
+    cloud_has_no_renewal: bool,
     believed_seconds: Option<u64>,
     sealing_key: u8,
 }
@@ -205,6 +259,11 @@ impl Plan {
         let shared: Arc<dyn Store> = Arc::clone(&store) as _;
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let tenants = [("acme", false), ("globex", self.globex_disabled)].map(|(id, disabled)| tenant(id, disabled)).to_vec();
+        let external = |tenant: Tenant| {
+            let own = if tenant.id.as_str() == "acme" { "0a1b" } else { "9f8e" };
+            Tenant { external_ids: [(id("cloud"), own.to_owned())].into(), ..tenant }
+        };
+        let tenants = tenants.into_iter().map(external).collect();
         let tenants = Arc::new(Tenants::open(tenants, None, Arc::clone(&shared), NOW).await.unwrap());
         let provider = Arc::new(Provider { believed_seconds: self.believed_seconds.unwrap_or(43_200), ..Provider::default() });
         let book = Arc::new(Book::default());
@@ -218,7 +277,19 @@ impl Plan {
         };
         let corp =
             Wired { directory: Some(Arc::clone(&book) as _), ..wired("corp", OperatedBy::Operator, connectors::file::default_mapping()) };
-        let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&shared)), vec![Arc::new(sso), Arc::new(corp)]));
+        let cloud = Arc::new(Cloud::default());
+        let ours = Wired {
+            password: Some(Arc::clone(&cloud) as _),
+            credential: Some(Arc::clone(&cloud) as _),
+            renewal: (!self.cloud_has_no_renewal).then(|| Arc::clone(&provider) as _),
+            directory: self.cloud_has_directory.then(|| Arc::clone(&book) as _),
+            ..wired("cloud", OperatedBy::Operator, connectors::file::default_mapping())
+        };
+        let acme = TenantRule::Fixed(TenantId::parse("acme").unwrap());
+        let rule = if self.cloud_is_acmes { acme } else { ours.policy.tenant_rule.clone() };
+        let ours = Wired { policy: ConnectorPolicy { tenant_rule: rule, ..ours.policy.clone() }, ..ours };
+        let connectors = vec![Arc::new(sso), Arc::new(corp), Arc::new(ours)];
+        let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&shared)), connectors));
         let sealing = Sealing::with(&Zeroizing::new([self.sealing_key; 32]), Arc::clone(&entropy)).unwrap();
         let grants =
             Arc::new(UpstreamGrants::new(Arc::clone(&shared), Arc::clone(&entropy), sealing, Arc::clone(&admission), Duration::days(14)));
@@ -234,7 +305,7 @@ impl Plan {
             lifetime: Duration::hours(12),
         };
         let people = People::new(Arc::clone(&admission), signed_in, SearchConfig::default());
-        House { store, provider, book, admission, sessions: Sessions::new(parts), people }
+        House { store, provider, book, cloud, admission, sessions: Sessions::new(parts), people }
     }
 }
 

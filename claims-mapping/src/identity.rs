@@ -131,6 +131,19 @@ impl Identity {
         })
     }
 
+    /// Why no one is admitted with this username, where no one is.
+    #[must_use]
+    pub fn username_fault(name: &str) -> Option<&'static str> {
+        name_reason(name)
+            .or_else(|| (name.trim() != name).then_some("it begins or ends with a blank"))
+            .or_else(|| Uuid::try_parse(name).is_ok().then_some("it looks like a UUID"))
+    }
+    /// Why a group of this name is left out of every identity, where it is.
+    #[must_use]
+    pub fn group_fault(name: &str) -> Option<&'static str> {
+        name_reason(name)
+    }
+
     /// Who.
     #[must_use]
     pub const fn id(&self) -> &UserId {
@@ -186,10 +199,7 @@ impl Identity {
 /// A username downstream: OpenCloud splits at `:` and takes what looks like a UUID for an id; Kubernetes reserves
 /// `system:`; Arktos takes what is before the first `:` for the tenant.
 fn check_username(name: &str) -> Result<(), Rejection> {
-    let reason = name_reason(name)
-        .or_else(|| (name.trim() != name).then_some("it begins or ends with a blank"))
-        .or_else(|| Uuid::try_parse(name).is_ok().then_some("it looks like a UUID"));
-    reason.map_or(Ok(()), |reason| Err(Rejection::Name { what: "username", reason }))
+    Identity::username_fault(name).map_or(Ok(()), |reason| Err(Rejection::Name { what: "username", reason }))
 }
 
 fn name_reason(name: &str) -> Option<&'static str> {

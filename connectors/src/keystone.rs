@@ -57,8 +57,10 @@ pub(crate) fn may_join_by(attribute: &str) -> Result<(), String> {
 }
 
 pub(crate) fn build(config: &KeystoneConfig, context: Context<'_>) -> Result<Connector, Vec<(String, String)>> {
-    let Plan { server, proof, rules, accept_tokens, tokens } = Plan::new(config, context.mapping, context.fixed_tenant)?;
-    let api = Api::new(Arc::clone(&server), Account::new(server, proof));
+    let plan = Plan::new(config, context.mapping, context.fixed_tenant)?;
+    let Plan { server, proof, directory_proof, rules, accept_tokens, tokens } = plan;
+    let account = |proof| Account::new(Arc::clone(&server), proof);
+    let api = Api::new(Arc::clone(&server), account(proof), directory_proof.map(account));
     let people = Arc::new(People { id: context.id.clone(), api, rules: Arc::new(rules) });
     let tokens = accept_tokens.then(|| Arc::new(Tokens { people: Arc::clone(&people), config: tokens }));
     Ok(Connector {

@@ -116,7 +116,7 @@ pub struct LoginName {
     /// The tenant of the sign-in: from the client's request, or from `name@label`.
     pub tenant: Option<Arc<Tenant>>,
     /// What else the upstream asks for ([`PasswordLogin::asks`]): the name of the domain, as it was typed. It counts where
-    /// there is no tenant.
+    /// the tenant does not say it.
     pub domain: Option<String>,
     /// The same: the name of the project.
     pub project: Option<String>,

@@ -6,6 +6,7 @@ use fantoccini::{
     Client, ClientBuilder, Locator,
     actions::{InputSource as _, KeyAction, KeyActions},
     key::Key,
+    wd::WebDriverCompatibleCommand,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -149,8 +150,34 @@ impl Chrome {
         }
     }
 
+    /// Shows pages as someone sees them who prefers this colour scheme, `light` or `dark`.
+    ///
+    /// # Panics
+    /// When the browser does not take it.
+    pub async fn prefer(&self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let emulate = OfDevTools { method: "Emulation.setEmulatedMedia", parameters: json!({"features": features}) };
+        self.client.issue_cmd(emulate).await.unwrap();
+    }
+
     /// Ends the browser.
     pub async fn close(self) {
         let _ = self.client.clone().close().await;
+    }
+}
+
+/// A command of Chromium's own developer tools, which chromedriver passes on.
+#[derive(Debug)]
+struct OfDevTools {
+    method: &'static str,
+    parameters: Value,
+}
+
+impl WebDriverCompatibleCommand for OfDevTools {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+    fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
+        (http::Method::POST, Some(json!({"cmd": self.method, "params": self.parameters}).to_string()))
     }
 }

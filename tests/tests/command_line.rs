@@ -221,3 +221,98 @@ fn a_hashed_password_is_one_that_the_file_connector_takes() {
     configuration.set("/connectors/0/users/0/password", hash("x").replace("$argon2id$", "$argon2x$"));
     assert_eq!(check_text(&configuration.text("http://127.0.0.1:1", 1, 2, folder.path())).code, Some(1));
 }
+
+const FLAGS: [&str; 7] = [
+    "--keystone-url=https://keystone.example:5000/v3",
+    "--keystone-ca-file=ca.crt",
+    "--tls-cert-file=tls.crt",
+    "--tls-private-key-file",
+    "tls.key",
+    "--listen=127.0.0.1:8443",
+    "--keystone-policy-file=/etc/policy.json",
+];
+
+fn import(arguments: &[&str]) -> Said {
+    command(&[&["config", "import", "keystone-auth", "--tenant", "acme=0a1b2c", "--tenant", "globex=default"], arguments].concat())
+}
+
+#[test]
+fn an_imported_configuration_wants_its_blanks_filled_in_and_then_passes() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let output = at("denizen.yaml");
+    let (path, issuer) = (output.to_str().unwrap().to_owned(), ["--issuer", "https://id.example.com", "--output"]);
+    let said = import(&[&issuer[..], &[&path, "--"], &FLAGS].concat());
+    assert_eq!(said.code, Some(2), "a policy can not be translated: {}", everything(&said));
+    for told in ["--keystone-url: connectors[0].url", "--keystone-policy-file: NOT TRANSLATED: "] {
+        assert!(said.err.contains(told), "{told}: {}", said.err);
+    }
+    let authority = Authority::new("import");
+    let files = authority.server(folder.path(), "tls", &["id.example.com"]);
+    assert_eq!((files.certificate, files.key), (at("tls.crt"), at("tls.key")));
+    assert_eq!(authority.write(&at("ca.crt")), at("ca.crt"));
+    let blanks = [
+        ("KEYSTONE_SERVICE_USER", "denizen".to_owned()),
+        ("KEYSTONE_SERVICE_USER_DOMAIN_ID", "default".to_owned()),
+        ("KEYSTONE_SERVICE_PASSWORD_FILE", at("password").display().to_string()),
+        ("KUBE_APISERVER_TOKEN_FILE", at("token").display().to_string()),
+    ];
+    fs::write(at("password"), "a-password-of-a-service\n").unwrap();
+    fs::write(at("token"), "a-token-of-an-api-server\n").unwrap();
+    let blank = check(&output);
+    assert_eq!(blank.code, Some(1));
+    for (name, _) in &blanks {
+        assert!(everything(&blank).contains(&format!("the environment variable {name} is not set")), "{}", everything(&blank));
+    }
+    let text = fs::read_to_string(&output).unwrap();
+    let filled = blanks.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value));
+    fs::write(at("filled.yaml"), filled).unwrap();
+    let good = check(&at("filled.yaml"));
+    assert_eq!(good.code, Some(0), "{}", everything(&good));
+    assert!(good.out.contains("2 tenants, 1 connectors, 0 clients, 1 reviewers"), "{}", good.out);
+    // Nothing is overwritten.
+    let again = import(&[&issuer[..], &[&path, "--"], &FLAGS].concat());
+    assert_eq!((again.code, fs::read_to_string(&output).unwrap()), (Some(1), text));
+}
+
+#[test]
+fn bindings_get_the_new_names_and_a_report_for_programs() {
+    const PROJECT: &str = "423d41d3a02f4b77b4a9bbfbc3a1b3c6";
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let binding = format!(
+        "# by hand\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata:\n  name: view\n  namespace: web\nsubjects:\n- kind: User\n  name: alice # a comment\n- kind: Group\n  name: {PROJECT}\n- kind: Group\n  name: system:masters\n"
+    );
+    fs::write(at("rbac.yaml"), &binding).unwrap();
+    let (rbac, report) = (at("rbac.yaml"), at("report.json"));
+    let said = import(&["--rbac", &rbac, "--subject", "alice=globex", "--report", &report, "--report-format", "json"]);
+    assert_eq!(said.code, Some(0), "{}", everything(&said));
+    let expected = binding
+        .replace("name: alice #", "name: \"globex:alice\" #")
+        .replace(&format!("  name: {PROJECT}\n"), &format!("  name: \"acme:{PROJECT}\"\n- kind: Group\n  name: \"globex:{PROJECT}\"\n"));
+    assert_eq!(said.out, expected);
+    let told: serde_json::Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+    let told: Vec<_> =
+        told["subjects"].as_array().unwrap().iter().map(|s| (s["line"].clone(), s["outcome"].clone(), s["becomes"].clone())).collect();
+    let projects = json!([format!("acme:{PROJECT}"), format!("globex:{PROJECT}")]);
+    assert_eq!(
+        told,
+        [
+            (json!(9), json!("translated"), json!(["globex:alice"])),
+            (json!(11), json!("translated"), projects),
+            (json!(13), json!("kept"), json!([]))
+        ]
+    );
+    fs::write(at("subjects"), "# whose they are\n\nuser:alice=acme\ngroup:423d41d3a02f4b77b4a9bbfbc3a1b3c6=acme\n").unwrap();
+    let narrow = import(&["--rbac", &rbac, "--subjects-file", &at("subjects")]);
+    assert_eq!((narrow.code, narrow.out.contains("globex:")), (Some(0), false), "{}", everything(&narrow));
+    assert!(narrow.out.contains("\"acme:alice\" # a comment") && narrow.out.contains(&format!("\"acme:{PROJECT}\"")), "{}", narrow.out);
+    // Whose alice it is is not guessed: she stays, and it is said.
+    let open = import(&["--rbac", &rbac]);
+    assert_eq!(open.code, Some(2));
+    assert!(open.out.contains("  name: alice # a comment\n") && open.err.contains("User alice: NOT TRANSLATED"), "{}", everything(&open));
+    for wrong in [&["--rbac", "/nowhere.yaml"][..], &[], &["--rbac", &rbac, "--", "--listen=:1"]] {
+        let said = import(wrong);
+        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{wrong:?}");
+    }
+}

@@ -1,5 +1,7 @@
 //! `denizen config …`.
 
+mod import;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Subcommand;
@@ -16,6 +18,9 @@ pub(super) enum Command {
     },
     /// Print the configuration's JSON Schema, for editors.
     Schema,
+    /// Make a configuration from that of another program.
+    #[command(subcommand)]
+    Import(import::Command),
 }
 
 pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
@@ -28,6 +33,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let (clients, reviewers) = (loaded.config.clients.len(), loaded.config.reviewers.len());
             say(format_args!("{file}: in order ({tenants} tenants, {connectors} connectors, {clients} clients, {reviewers} reviewers)"));
         }
+        Command::Import(command) => return import::run(command),
         Command::Schema => say(serde_json::to_string_pretty(&crate::config::schema())?),
     }
     Ok(ExitCode::SUCCESS)

@@ -19,7 +19,7 @@ use super::{
     instead::{Instead, shown},
     pages::{Choose, Link, Onward, POLICY, render},
     parameters::{Form, Parameters, Query},
-    password::page,
+    password::{Filled, page},
     way::{begun, client_name, gone, limits, look, no_way, remembered, way},
 };
 use crate::{
@@ -131,7 +131,9 @@ async fn begin_way(app: &App, session: &Session, connector: &str, peer: &Peer, p
 }
 
 fn form(app: &App, way: &Wired, id: &str, attempt: &Attempt) -> Response {
-    page(app, way, id, attempt, attempt.hint().unwrap_or_default().to_owned(), None)
+    // What someone typed to find their way, and that names no person, is where they belong.
+    let domain = attempt.typed.as_deref().filter(|typed| !typed.contains('@')).unwrap_or_default();
+    page(app, way, (id, attempt), &Filled { name: attempt.hint().unwrap_or_default(), domain, project: "" }, None)
 }
 
 fn address(way: &Wired, attempt: &str) -> String {

@@ -23,7 +23,7 @@ pub(crate) const POLICY: &str =
 pub(crate) const DEMO_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
      form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Content-Security-Policy of [`Password`] and [`SignOut`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
+/// Content-Security-Policy of [`Password`], [`Credential`] and [`SignOut`], whose form may be answered by a redirect to `redirect_uri`: browsers hold
 /// `form-action` against each step of the way. Where the address has no host that a policy can name, its scheme stands.
 pub(crate) fn sign_in_policy(redirect_uri: Option<&Url>) -> String {
     let back = match redirect_uri {
@@ -99,7 +99,8 @@ pub(crate) struct Onward {
     pub(crate) to: Link,
 }
 
-/// User name and password. The form posts `attempt`, `csrf`, `username`, `password`.
+/// User name and password. The form posts `attempt`, `csrf`, `username`, `password`; where they are asked for, `domain` and
+/// `project`.
 #[derive(Template)]
 #[template(path = "password.html")]
 pub(crate) struct Password {
@@ -119,16 +120,22 @@ pub(crate) struct Password {
     pub(crate) attempt: String,
     /// The user name as typed before, or as the application's `login_hint` gave it; else empty.
     pub(crate) name: String,
+    /// Likewise the domain; `None` where it is not asked for.
+    pub(crate) domain: Option<String>,
+    /// Likewise the project.
+    pub(crate) project: Option<String>,
     /// Why the last try failed.
     pub(crate) error: Option<PasswordError>,
+    /// Where to sign in with a credential made for a program, if that can be.
+    pub(crate) credential: Option<String>,
     /// Where to choose another way, if there is one.
     pub(crate) other_ways: Option<String>,
 }
 
-/// Why a try with a password failed, as far as people are told.
+/// Why a try with a password, or a secret, failed, as far as people are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PasswordError {
-    /// The name or the password was not given.
+    /// Something was not given.
     Incomplete,
     /// They do not fit, for whatever reason.
     Wrong,
@@ -144,20 +151,88 @@ pub(crate) enum PasswordError {
     },
 }
 
-impl Password {
+impl PasswordError {
     /// Whether what was typed is at fault, and not the moment.
-    const fn mistyped(&self) -> bool {
-        matches!(self.error, Some(PasswordError::Incomplete | PasswordError::Wrong))
+    const fn is_of_what_was_typed(&self) -> bool {
+        matches!(self, Self::Incomplete | Self::Wrong)
+    }
+}
+
+impl Password {
+    fn mistyped(&self) -> bool {
+        self.error.as_ref().is_some_and(PasswordError::is_of_what_was_typed)
+    }
+
+    /// Whether a hint beside the user name says how to name the organisation.
+    const fn has_name_hint(&self) -> bool {
+        !self.tenant_known && self.domain.is_none()
     }
 
     /// The ids of the texts that describe the user name's field.
     const fn name_described_by(&self) -> &'static str {
-        match (self.error.is_some(), self.tenant_known) {
-            (true, true) => "error",
-            (true, false) => "error username-hint",
-            (false, true) => "",
-            (false, false) => "username-hint",
+        match (self.error.is_some(), self.has_name_hint()) {
+            (true, false) => "error",
+            (true, true) => "error username-hint",
+            (false, false) => "",
+            (false, true) => "username-hint",
         }
+    }
+
+    /// The name of the field that has the focus: the first one that is still to be filled in.
+    fn focus(&self) -> &'static str {
+        // `name@domain` needs no domain besides.
+        if self.domain.as_ref().is_some_and(String::is_empty) && !self.name.contains('@') {
+            "domain"
+        } else if self.name.is_empty() {
+            "username"
+        } else {
+            "password"
+        }
+    }
+
+    fn names_project(&self) -> bool {
+        self.project.as_ref().is_some_and(|project| !project.is_empty())
+    }
+
+    /// What may be wrong about a try. It is not said, for it is not known, which of them is.
+    fn what_may_be_wrong(&self) -> &'static str {
+        match (self.domain.is_some(), self.names_project()) {
+            (false, false) => "The user name or the password is wrong. Check both and try again.",
+            (true, false) => "The domain, the user name or the password is wrong. Check them and try again.",
+            (false, true) => "The user name, the password or the project is wrong. Check them and try again.",
+            (true, true) => "The domain, the user name, the password or the project is wrong. Check them and try again.",
+        }
+    }
+}
+
+/// The id and the secret of a credential made for a program. The form posts `attempt`, `csrf`, `credential_id`,
+/// `credential_secret`.
+#[derive(Template)]
+#[template(path = "credential.html")]
+pub(crate) struct Credential {
+    /// The connector's display name.
+    pub(crate) connector: String,
+    /// The application's name.
+    pub(crate) client: Option<String>,
+    /// The tenant's name, where it is known.
+    pub(crate) tenant: Option<String>,
+    /// Where the form posts to.
+    pub(crate) action: String,
+    /// The token that ties the form to this browser.
+    pub(crate) csrf: String,
+    /// The sign-in that it belongs to.
+    pub(crate) attempt: String,
+    /// The id as typed before; else empty.
+    pub(crate) id: String,
+    /// Why the last try failed.
+    pub(crate) error: Option<PasswordError>,
+    /// Where the form for name and password is.
+    pub(crate) password: String,
+}
+
+impl Credential {
+    fn mistyped(&self) -> bool {
+        self.error.as_ref().is_some_and(PasswordError::is_of_what_was_typed)
     }
 }
 

@@ -33,7 +33,8 @@ pub struct SignedIn {
 pub struct Session {
     /// Whose person it is: the identity's connector.
     pub connector: ConnectorId,
-    /// The connector whose upstream proved who they are at its own pages; another than `connector` where it is joined to a directory.
+    /// The connector whose upstream proved who they are, and may be asked about them again; another than `connector` where it is
+    /// joined to a directory. `None` where there is only `connector`'s directory to ask.
     pub via: Option<ConnectorId>,
     /// What goes on at that upstream.
     pub upstream: Option<Uuid>,
@@ -306,15 +307,18 @@ impl Sessions {
             Some(grant) => self.grants.ask(grant, whose, now).await?,
             None => Heard::Nothing,
         };
+        // What its own upstream says when it is asked about the sign-in is more than its directory can say; of someone who came
+        // through another connector the directory is asked besides.
+        let is_own = session.via.as_ref() == Some(&session.connector);
         let mapped: MappedUser = match (heard, &connector.directory) {
             (Heard::Directory(mapped) | Heard::Upstream(mapped), _) => *mapped,
-            // What its own upstream left to ask again with says more of the sign-in than its directory can.
-            (Heard::Nothing, Some(directory)) if session.via.as_ref() != Some(&session.connector) => {
+            (Heard::Still, _) if is_own => session.user.clone().into(),
+            (Heard::Still | Heard::Nothing, Some(directory)) => {
                 let by = Lookup::Subject(session.user.subject.clone());
                 let found = directory.get(&Caller::scope_of_session(&tenant), &by).await?.ok_or(SessionError::Vanished)?;
                 connector.mapping.evaluate(&found).map_err(|e| SessionError::NoLonger(e.into()))?
             }
-            (Heard::Nothing, _) => session.user.clone().into(),
+            (Heard::Still | Heard::Nothing, None) => session.user.clone().into(),
         };
         let identity = self.admit(&session, signed_in, mapped.clone(), now).await?;
         if connector.remembers_people() {

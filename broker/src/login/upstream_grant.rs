@@ -57,8 +57,10 @@ pub(super) struct Whose {
 /// What is known of the person now.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// That they still are; what they are has not changed since the session began.
+    /// Nothing: there is nothing to ask with.
     Nothing,
+    /// That they still are; what they are has not changed since the session began.
+    Still,
     /// What the upstream says of them.
     Upstream(Box<MappedUser>),
     /// What the directory that they are joined to says of them, at this moment.
@@ -161,7 +163,7 @@ impl UpstreamGrants {
         let renewal = via.renewal.as_ref().ok_or_else(gone)?;
         let Some(sealed) = &grant.refresh_token else {
             let until = grant.proven_at.saturating_add(self.believed(&grant.via).whole_seconds());
-            return if now.unix_timestamp() < until { Ok(grant.stands()) } else { Err(SessionError::NoLongerBelieved) };
+            return if now.unix_timestamp() < until { Ok(Heard::Nothing) } else { Err(SessionError::NoLongerBelieved) };
         };
         if (now.unix_timestamp() - grant.asked_at).abs() < FRESH.whole_seconds() {
             return Ok(grant.stands());
@@ -238,7 +240,7 @@ impl UpstreamGrants {
 impl StoredGrant {
     /// What was heard last.
     fn stands(&self) -> Heard {
-        self.latest.clone().map_or(Heard::Nothing, |user| Heard::Upstream(Box::new(user.into())))
+        self.latest.clone().map_or(Heard::Still, |user| Heard::Upstream(Box::new(user.into())))
     }
 }
 

@@ -10,7 +10,7 @@ use connectors::{ConnectorError, Revocation, Secret, UnverifiedToken};
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 
-use super::upstream::Upstreams;
+use super::upstream::{TakenBack, Upstreams};
 use crate::tenancy::Admission;
 
 /// Of the questions that an upstream is asked at once, at most one of so many is such a one.
@@ -41,7 +41,7 @@ pub enum NotRevoked {
 #[derive(Debug)]
 pub(super) struct Revocations {
     admission: Arc<Admission>,
-    turns: BTreeMap<ConnectorId, Semaphore>,
+    turns: BTreeMap<ConnectorId, Arc<Semaphore>>,
 }
 
 impl Revocations {
@@ -49,7 +49,7 @@ impl Revocations {
         let taking = admission.connectors().filter(|connector| connector.revocation.is_some());
         let turns = taking.filter_map(|connector| {
             let most = connector.token.as_ref()?.bounds().in_flight / SHARE;
-            Some((connector.id.clone(), Semaphore::new(most.max(1))))
+            Some((connector.id.clone(), Arc::new(Semaphore::new(most.max(1)))))
         });
         Self { turns: turns.collect(), admission }
     }
@@ -76,22 +76,29 @@ impl Revocations {
             return Err(NotRevoked::Unknown);
         }
         let untold = |error| NotRevoked::CouldNotTell(connector.id.clone(), error);
-        let Some(Ok(_turn)) = self.turns.get(&connector.id).map(Semaphore::try_acquire) else {
+        let Some(Ok(turn)) = self.turns.get(&connector.id).map(|turns| Arc::clone(turns).try_acquire_owned()) else {
             return Err(untold(ConnectorError::Unavailable("too many tokens are being taken back".to_owned())));
         };
-        match upstreams.in_turn(&connector.id, port.revoke(caller, token)).await.map_err(untold)? {
-            Revocation::Revoked => {
-                upstreams.forget(&connector.id, token, now);
-                Ok(())
+        let asking = upstreams.asking(&connector.id).ok_or(NotRevoked::NoConnector)?;
+        let (port, caller, token) = (Arc::clone(port), caller.clone(), Secret::new(token.text().to_owned()));
+        // A task of its own: what the upstream has taken back is forgotten also where whoever wanted it goes away.
+        let revoked = tokio::spawn(async move {
+            let _turn = turn;
+            let (own, token) = (UnverifiedToken::new(caller.expose()), UnverifiedToken::new(token.expose()));
+            let revoked = asking.in_turn(port.revoke(&caller, token)).await?;
+            match revoked {
+                Revocation::Revoked => asking.forget(TakenBack::token(token), now),
+                Revocation::Unknown => asking.forget(TakenBack::text(token), now),
+                Revocation::CallerUnknown => asking.forget(TakenBack::text(own), now),
+                Revocation::Forbidden => {}
             }
-            Revocation::Unknown => {
-                upstreams.forget(&connector.id, token, now);
-                Err(NotRevoked::Unknown)
-            }
-            Revocation::CallerUnknown => {
-                upstreams.forget(&connector.id, own, now);
-                Err(NotRevoked::CallerUnknown)
-            }
+            Ok(revoked)
+        });
+        let stopped = |_| Err(ConnectorError::Unavailable("the question was stopped".to_owned()));
+        match revoked.await.unwrap_or_else(stopped).map_err(untold)? {
+            Revocation::Revoked => Ok(()),
+            Revocation::Unknown => Err(NotRevoked::Unknown),
+            Revocation::CallerUnknown => Err(NotRevoked::CallerUnknown),
             Revocation::Forbidden => Err(NotRevoked::Forbidden),
         }
     }

@@ -6,6 +6,7 @@
 
 mod asking;
 mod known;
+mod shown;
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +14,18 @@ use std::{
 };
 
 use claims_mapping::{ConnectorId, Identity, Tenant};
-use connectors::{Audiences, ConnectorError, UnverifiedToken};
+use connectors::{Audiences, UnverifiedToken};
 use time::OffsetDateTime;
 
+pub(super) use self::shown::TakenBack;
 use self::{
     asking::Asking,
     known::{Answer, Known, Memory},
+    shown::Shown,
 };
 use super::{Refused, Reviewer, Untold, openstack::OpenStack};
 use crate::{
     config::UpstreamTokens,
-    secret_text::digest,
-    slots::Fingerprint,
     tenancy::{Admission, AdmissionError, Wired},
 };
 
@@ -34,7 +35,7 @@ pub(super) struct Way<'a> {
     pub(super) entry: &'a UpstreamTokens,
     connector: &'a Arc<Wired>,
     asking: &'a Arc<Asking>,
-    fingerprint: Fingerprint,
+    shown: Shown,
 }
 
 /// Someone whom a token of an upstream proved.
@@ -45,7 +46,7 @@ pub(super) struct Bearer {
 
 /// What an answer about a token of an upstream rests on. It keeps nothing alive that the memory has let go.
 pub(super) struct Basis {
-    fingerprint: Fingerprint,
+    shown: Shown,
     known: Weak<Known>,
     through: Arc<Wired>,
     tenant: Arc<Tenant>,
@@ -80,12 +81,12 @@ impl Upstreams {
         if reviewer.upstream_tokens.is_empty() || token.text().len() > UnverifiedToken::MAX_BYTES {
             return None;
         }
-        let fingerprint = fingerprint(token);
+        let shown = Shown::of(token);
         let of = |entry: &'a UpstreamTokens| {
             let connector = self.admission.connector(entry.connector.as_str())?;
-            Some(Way { entry, connector, asking: self.asking.get(&connector.id)?, fingerprint })
+            Some(Way { entry, connector, asking: self.asking.get(&connector.id)?, shown })
         };
-        let known = self.memory.connector(&fingerprint);
+        let known = self.memory.connector(&shown);
         if let Some(entry) = reviewer.upstream_tokens.iter().find(|entry| known.as_ref() == Some(&entry.connector)) {
             return of(entry);
         }
@@ -101,46 +102,28 @@ impl Upstreams {
     /// That it is not, or that it could not be told.
     pub(super) async fn genuine(&self, way: &Way<'_>, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Genuine, Refused> {
         let id = &way.connector.id;
-        match way.asking.about(token, way.fingerprint, now).await {
+        match way.asking.about(token, way.shown, now).await {
             Ok(Answer::Genuine(known)) => Ok(Genuine(known)),
             Ok(Answer::Bad(reason)) => Err(Refused::Upstream(id.clone(), reason)),
             Err(error) => Err(Refused::CouldNotTell(Untold::Upstream(id.clone(), error))),
         }
     }
 
-    /// Refuses a token of a connector from now on, for as long as it could have been believed: also where it is being asked about at
-    /// this moment, and where an answer about it was remembered.
-    pub(super) fn forget(&self, connector: &ConnectorId, token: UnverifiedToken<'_>, now: OffsetDateTime) {
-        if let Some(asking) = self.asking.get(connector) {
-            asking.forget(fingerprint(token), now);
-        }
-    }
-
-    /// Asks the upstream of a connector something else, in a turn of its authentications.
-    ///
-    /// # Errors
-    /// The question's own, or that it got no turn in time.
-    pub(super) async fn in_turn<T>(
-        &self,
-        connector: &ConnectorId,
-        question: impl Future<Output = Result<T, ConnectorError>>,
-    ) -> Result<T, ConnectorError> {
-        match self.asking.get(connector) {
-            Some(asking) => asking.in_turn(question).await,
-            None => question.await,
-        }
+    /// What is asked about the tokens of a connector, and what is remembered of the answers.
+    pub(super) fn asking(&self, connector: &ConnectorId) -> Option<Arc<Asking>> {
+        self.asking.get(connector).cloned()
     }
 
     /// What an answer about a genuine token and its bearer rests on.
     pub(super) fn basis(way: &Way<'_>, token: &Genuine, tenant: &Arc<Tenant>) -> Basis {
         let (known, through) = (Arc::downgrade(&token.0), Arc::clone(way.connector));
-        Basis { fingerprint: way.fingerprint, known, through, tenant: Arc::clone(tenant) }
+        Basis { shown: way.shown, known, through, tenant: Arc::clone(tenant) }
     }
 
     /// Whether a token that was genuine surely still is, and its bearer who they were, in the same tenant as it is described now.
     /// `false` says nothing: review it.
     pub(super) fn surely_stands(&self, basis: &Basis, now: OffsetDateTime) -> bool {
-        let known = self.memory.genuine(&basis.fingerprint).filter(|known| std::ptr::eq(Arc::as_ptr(known), basis.known.as_ptr()));
+        let known = self.memory.standing(&basis.shown).filter(|known| std::ptr::eq(Arc::as_ptr(known), basis.known.as_ptr()));
         let Some(known) = known.filter(|known| now.unix_timestamp() < known.until) else { return false };
         let Some((id, mapped)) = known.admitted.get() else { return false };
         self.admission.connector(id.as_str()).is_some_and(|own| self.admission.surely_readmits(own, mapped, &basis.tenant))
@@ -195,12 +178,6 @@ impl Genuine {
     pub(super) fn openstack(&self, way: &Way<'_>) -> Option<OpenStack<'_>> {
         OpenStack::of(way.connector, way.entry, &self.0.token.user.claims)
     }
-}
-
-/// By what a token is known. Padding says nothing (base64url, RFC 4648, 3.2): with and without it, it is the same token.
-fn fingerprint(token: UnverifiedToken<'_>) -> Fingerprint {
-    let text = token.text();
-    if text.contains('=') { digest(text.replace('=', "").as_bytes()) } else { digest(text.as_bytes()) }
 }
 
 #[cfg(test)]

@@ -107,6 +107,17 @@ impl Tenants {
         index.by_label.get(label).and_then(|id| index.by_id.get(id)).cloned()
     }
 
+    /// The tenant that someone means who types this as their domain at a connector: what its upstream calls the tenant, else the
+    /// id, else the label, in any case.
+    #[must_use]
+    pub fn called(&self, connector: &ConnectorId, text: &str) -> Option<Arc<Tenant>> {
+        let index = self.index.load();
+        let external = index.by_external.get(&(connector.clone(), text.to_owned())).and_then(|id| index.by_id.get(id));
+        let tenant = external.or_else(|| index.by_id.get(text)).cloned();
+        drop(index);
+        tenant.or_else(|| self.by_label(&text.to_lowercase()))
+    }
+
     /// The tenant of a mapped user. Fails closed: no value, several values and unknown ones give none.
     ///
     /// # Errors

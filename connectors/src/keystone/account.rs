@@ -12,7 +12,7 @@ use futures_util::{
     FutureExt as _,
     future::{BoxFuture, Shared},
 };
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -157,7 +157,7 @@ impl Account {
 
     async fn log_in(&self, began_at: Instant, number: u64) -> Result<Held, ConnectorError> {
         const WHAT: &str = "the service account's login";
-        let Some(Issued { token, body }) = self.server.issue(WHAT, self.proof.auth()).await? else {
+        let Some(Issued { token, body }) = self.server.issue(WHAT, self.proof.auth(), &[StatusCode::UNAUTHORIZED]).await? else {
             return Err(ConnectorError::Refused(format!(
                 "keystone: {WHAT}: it is refused (401): check `serviceAccount`: its name, domain and password, and that it has a role on its scope"
             )));

@@ -29,6 +29,8 @@ pub(super) struct Server {
 pub(super) struct Api {
     server: Arc<Server>,
     account: Arc<Account>,
+    /// The account as which people, groups and the like are read.
+    reader: Arc<Account>,
 }
 
 /// A token that Keystone gave for a proof.
@@ -46,8 +48,9 @@ pub(super) struct Listed {
 }
 
 impl Api {
-    pub(super) fn new(server: Arc<Server>, account: Arc<Account>) -> Self {
-        Self { server, account }
+    /// People are read as the second account, where there is one; tokens are validated as the first.
+    pub(super) fn new(server: Arc<Server>, account: Arc<Account>, reader: Option<Arc<Account>>) -> Self {
+        Self { server, reader: reader.unwrap_or_else(|| Arc::clone(&account)), account }
     }
 
     /// A document: `None` where there is none. The segments of the path may be any text.
@@ -57,7 +60,7 @@ impl Api {
     pub(super) async fn get(&self, what: &'static str, path: &[&str], query: &[(&str, &str)]) -> Result<Option<Value>, ConnectorError> {
         // No path leads to what has no name, and `..` is no name.
         let Some(url) = self.server.url(path, query) else { return Ok(None) };
-        let answer = self.ask(what, &url, None).await?;
+        let answer = self.ask(&self.reader, what, &url, None).await?;
         match answer.status() {
             StatusCode::OK => json(what, answer.body()).map(Some),
             StatusCode::NOT_FOUND => Ok(None),
@@ -82,7 +85,7 @@ impl Api {
         let first = self.server.url(path, query).ok_or_else(no_list)?;
         let (mut items, mut url) = (Vec::new(), first.clone());
         for _ in 0..MOST_PAGES {
-            let answer = self.ask(what, &url, None).await?;
+            let answer = self.ask(&self.reader, what, &url, None).await?;
             let mut page = match answer.status() {
                 StatusCode::OK => json(what, answer.body())?,
                 StatusCode::NOT_FOUND => return Err(no_list()),
@@ -124,7 +127,7 @@ impl Api {
         let (Some(url), Some(subject)) = (self.server.url(&["auth", "tokens"], &[("nocatalog", "")]), secret_header(token)) else {
             return Ok(None);
         };
-        let answer = self.ask(WHAT, &url, Some(&subject)).await?;
+        let answer = self.ask(&self.account, WHAT, &url, Some(&subject)).await?;
         match answer.status() {
             StatusCode::OK => said(WHAT, answer.body()).map(Some),
             StatusCode::NOT_FOUND => Ok(None),
@@ -140,7 +143,15 @@ impl Api {
     /// # Errors
     /// When Keystone could not tell.
     pub(super) async fn issue(&self, auth: Value) -> Result<Option<Issued>, ConnectorError> {
-        self.server.issue("a sign-in", auth).await
+        self.server.issue("a sign-in", auth, &[StatusCode::UNAUTHORIZED]).await
+    }
+
+    /// The same for an application credential, of which Keystone says that there is none (404) where it does not know the id.
+    ///
+    /// # Errors
+    /// When Keystone could not tell.
+    pub(super) async fn issue_for_credential(&self, auth: Value) -> Result<Option<Issued>, ConnectorError> {
+        self.server.issue("a sign-in", auth, &[StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND]).await
     }
 
     /// Takes a token back by the right of whoever asks.
@@ -163,18 +174,24 @@ impl Api {
     }
 
     /// Asks as the service account: once more with a new token where Keystone no longer takes the one at hand.
-    async fn ask(&self, what: &'static str, url: &Url, subject: Option<&HeaderValue>) -> Result<Response<Vec<u8>>, ConnectorError> {
-        let held = self.account.token().await?;
+    async fn ask(
+        &self,
+        account: &Arc<Account>,
+        what: &'static str,
+        url: &Url,
+        subject: Option<&HeaderValue>,
+    ) -> Result<Response<Vec<u8>>, ConnectorError> {
+        let held = account.token().await?;
         let answer = self.ask_with(&held, url, subject).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
-        let held = self.account.another(&held).await?;
+        let held = account.another(&held).await?;
         let answer = self.ask_with(&held, url, subject).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
-        Err(self.account.refused(&held, format!("keystone: {what}: it does not take the service account's new token (401)")))
+        Err(account.refused(&held, format!("keystone: {what}: it does not take the service account's new token (401)")))
     }
 
     async fn ask_with(&self, held: &Held, url: &Url, subject: Option<&HeaderValue>) -> Result<Response<Vec<u8>>, ConnectorError> {
@@ -196,14 +213,14 @@ impl Server {
         Some(url)
     }
 
-    /// A token for a proof; `None` where it is not right.
-    pub(super) async fn issue(&self, what: &'static str, auth: Value) -> Result<Option<Issued>, ConnectorError> {
+    /// A token for a proof; `None` where it is not right, which is what the answers `wrong` mean.
+    pub(super) async fn issue(&self, what: &'static str, auth: Value, wrong: &[StatusCode]) -> Result<Option<Issued>, ConnectorError> {
         let url = self.url(&["auth", "tokens"], &[("nocatalog", "")]).ok_or_else(|| unusable(what, "it has no address"))?;
         let body = serde_json::json!({ "auth": auth }).to_string().into_bytes();
         let answer = self.send(Method::POST, &url, &[], body).await?;
         match answer.status() {
             StatusCode::CREATED => {}
-            StatusCode::UNAUTHORIZED => return Ok(None),
+            status if wrong.contains(&status) => return Ok(None),
             status => return Err(failed(what, status)),
         }
         let token = answer.headers().get(SUBJECT).and_then(|token| token.to_str().ok()).filter(|token| !token.is_empty());

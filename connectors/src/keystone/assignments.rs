@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::{try_join, try_join3};
 use serde_json::Value;
 
 use super::{
@@ -27,12 +26,9 @@ const MOST: usize = 2_000;
 /// When Keystone could not tell, or there are more than are read.
 pub(super) async fn assignments_of(api: &Api, user_id: &str, system: bool) -> Result<Vec<Assignment>, ConnectorError> {
     let query = [("user.id", user_id), ("effective", ""), ("include_names", "")];
-    let (items, projects, disabled) = try_join3(
-        all(api, WHAT, &["role_assignments"], &query, "role_assignments"),
-        all(api, "a user's projects", &["users", user_id, "projects"], &[("enabled", "true")], "projects"),
-        all(api, "domains", &["domains"], &[("enabled", "false")], "domains"),
-    )
-    .await?;
+    let items = all(api, WHAT, &["role_assignments"], &query, "role_assignments").await?;
+    let projects = all(api, "a user's projects", &["users", user_id, "projects"], &[("enabled", "true")], "projects").await?;
+    let disabled = all(api, "domains", &["domains"], &[("enabled", "false")], "domains").await?;
     let projects: BTreeSet<_> = projects.iter().filter(|found| is_enabled(found)).filter_map(|found| text(found, "id")).collect();
     let disabled: BTreeSet<_> = disabled.iter().filter(|found| !is_enabled(found)).filter_map(|found| text(found, "id")).collect();
     let in_force = |scope: &Scope| match scope {
@@ -86,8 +82,8 @@ fn is_on(a: &Scope, b: &Scope) -> bool {
 /// The roles on the system: the user's own, their groups', and what these imply, as Keystone puts them together for a token.
 async fn system_roles_of(api: &Api, user_id: &str) -> Result<BTreeSet<String>, ConnectorError> {
     const SYSTEM: &str = "roles on the system";
-    let path = ["system", "users", user_id, "roles"];
-    let (own, groups) = try_join(all(api, SYSTEM, &path, &[], "roles"), group_ids_of(api, user_id)).await?;
+    let own = all(api, SYSTEM, &["system", "users", user_id, "roles"], &[], "roles").await?;
+    let groups = group_ids_of(api, user_id).await?;
     let mut ids = BTreeSet::new();
     let mut names = BTreeMap::new();
     for role in &own {

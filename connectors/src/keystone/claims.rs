@@ -283,7 +283,7 @@ impl Facts {
         put("user_id", self.subject.as_str().into());
         put("user_name", self.name.as_str().into());
         put("user_domain_id", self.domain.id.as_str().into());
-        put_text(&mut put, "user_domain_name", self.domain.name.as_deref());
+        put_text(&mut put, "user_domain_name", self.domain.name.as_deref().filter(|name| !is_system(name)));
         put_text(&mut put, "domain", self.tenant(system_roles));
         put_text(&mut put, "email", self.email.as_deref());
         put_text(&mut put, "display_name", self.description.as_deref());
@@ -296,7 +296,7 @@ impl Facts {
             }
             Scope::Domain(domain) => {
                 put("domain_id", domain.id.as_str().into());
-                put_text(&mut put, "domain_name", domain.name.as_deref());
+                put_text(&mut put, "domain_name", domain.name.as_deref().filter(|name| !is_system(name)));
                 "domain"
             }
             Scope::Project(project) => {
@@ -304,7 +304,8 @@ impl Facts {
                 put("project_id", project.id.as_str().into());
                 put_text(&mut put, "project_name", project.name.as_deref());
                 put_text(&mut put, "project_domain_id", project.domain.as_ref().map(|domain| domain.id.as_str()));
-                put_text(&mut put, "project_domain_name", project.domain.as_ref().and_then(|domain| domain.name.as_deref()));
+                let domain_name = project.domain.as_ref().and_then(|domain| domain.name.as_deref());
+                put_text(&mut put, "project_domain_name", domain_name.filter(|name| !is_system(name)));
                 "project"
             }
         };
@@ -349,8 +350,13 @@ impl Facts {
         if self.scope == Scope::System && self.roles.iter().any(|role| system_roles.contains(role)) {
             return Some(SYSTEM);
         }
-        Some(self.domain.id.as_str()).filter(|id| !id.eq_ignore_ascii_case(SYSTEM))
+        Some(self.domain.id.as_str()).filter(|id| !is_system(id))
     }
+}
+
+/// Whether a domain is called as the tenant of the operators. Who may name domains must not name operators.
+fn is_system(name: &str) -> bool {
+    name.eq_ignore_ascii_case(SYSTEM)
 }
 
 fn put_text(put: &mut impl FnMut(&str, Value), name: &str, text: Option<&str>) {

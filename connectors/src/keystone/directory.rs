@@ -167,3 +167,6 @@ fn safe_part(folded: &str) -> &str {
 fn too_many<T>(what: &str) -> Result<T, ConnectorError> {
     Err(ConnectorError::Unusable(format!("keystone: look-up: too many {what} (more than {MOST_READ})")))
 }
+
+#[cfg(test)]
+mod tests;

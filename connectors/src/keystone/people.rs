@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use claims_mapping::{ConnectorId, UpstreamUser};
-use futures_util::future::try_join3;
 use serde_json::Value;
 
 use super::{
@@ -92,17 +91,13 @@ impl People {
     /// When Keystone could not tell.
     pub(super) async fn with_roles(&self, facts: Facts, scope: Scope) -> Result<Option<Facts>, ConnectorError> {
         let (user, domain, rules) = (facts.subject().as_str(), facts.domain().id.as_str(), &self.rules);
-        let groups = async { if rules.groups { groups_of(&self.api, user, domain).await.map(Some) } else { Ok(None) } };
-        let assignments = async {
-            match rules.assignments {
-                true => assignments_of(&self.api, user, rules.system_assignments).await.map(Some),
-                false => Ok(None),
-            }
-        };
-        let (groups, assignments, roles) = try_join3(groups, assignments, roles_on(&self.api, user, &scope)).await?;
+        // One after the other: for one person Keystone is not to be kept busy in several places.
+        let roles = roles_on(&self.api, user, &scope).await?;
         if roles.is_empty() && scope != Scope::Unscoped {
             return Ok(None);
         }
+        let groups = if rules.groups { Some(groups_of(&self.api, user, domain).await?) } else { None };
+        let assignments = if rules.assignments { Some(assignments_of(&self.api, user, rules.system_assignments).await?) } else { None };
         let mut facts = facts.with_scope(scope, roles);
         if let Some(groups) = groups {
             facts = facts.with_groups(groups);

@@ -22,6 +22,8 @@ use crate::{
 pub(super) struct Plan {
     pub(super) server: Arc<Server>,
     pub(super) proof: Proof,
+    /// The same for reading people, where it is another.
+    pub(super) directory_proof: Option<Proof>,
     pub(super) rules: Rules,
     pub(super) accept_tokens: bool,
     pub(super) tokens: TokensConfig,
@@ -97,12 +99,13 @@ impl Plan {
         let http = Http::new("keystone", roots(config, &mut faults), networks);
         let base = base(config, &http, &mut faults);
         let proof = proof(&config.service_account, &mut faults);
+        let directory_proof = directory_proof(config, proof.as_ref(), &mut faults);
         let rules = rules(config, mapping, fixed_tenant, &mut faults);
         tokens(config.tokens, &mut faults);
         match (base, proof) {
             (Some(base), Some(proof)) if faults.0.is_empty() => {
                 let server = Arc::new(Server { base, http });
-                Ok(Self { server, proof, rules, accept_tokens: config.accept_tokens, tokens: config.tokens })
+                Ok(Self { server, proof, directory_proof, rules, accept_tokens: config.accept_tokens, tokens: config.tokens })
             }
             _ => Err(faults.0),
         }
@@ -212,23 +215,47 @@ fn proof(config: &ServiceAccountConfig, faults: &mut Faults) -> Option<Proof> {
     if password.as_ref().is_some_and(Option::is_none) {
         faults.add(at("password"), "it is missing: give the password or its file");
     }
-    let wanted = account_scope(config.scope.as_ref(), faults);
+    let Some(scope) = &config.scope else {
+        faults.add(at("scope"), "it is missing: without a scope the account has no role, and may ask nothing");
+        return None;
+    };
+    let wanted = account_scope("scope", scope, faults);
     Some(Proof::Password { name: name?, domain: domain?, password: password??, wanted: wanted? })
 }
 
-fn account_scope(scope: Option<&AccountScope>, faults: &mut Faults) -> Option<Wanted> {
-    let Some(scope) = scope else {
-        faults.add("serviceAccount.scope", "it is missing: without a scope the account has no role, and may ask nothing");
-        return None;
-    };
+/// The proof for reading people, where it is for another scope than the one for tokens.
+fn directory_proof(config: &KeystoneConfig, proof: Option<&Proof>, faults: &mut Faults) -> Option<Proof> {
+    const FIELD: &str = "directoryScope";
+    let scope = config.service_account.directory_scope.as_ref()?;
+    let wanted = account_scope(FIELD, scope, faults);
+    if !config.directory && config.groups != Some(true) {
+        faults.add(format!("serviceAccount.{FIELD}"), "it is for reading people, and `userDirectory` and `groups` are off: leave it out");
+    }
+    match proof? {
+        Proof::Password { name, domain, password, .. } => {
+            Some(Proof::Password { name: name.clone(), domain: domain.clone(), password: password.clone(), wanted: wanted? })
+        }
+        Proof::ApplicationCredential { .. } => {
+            faults.add(
+                format!("serviceAccount.{FIELD}"),
+                "an application credential has the scope that it was made for, and takes no other: use a user and a password",
+            );
+            None
+        }
+    }
+}
+
+/// The scope that a field of the service account names.
+fn account_scope(field: &str, scope: &AccountScope, faults: &mut Faults) -> Option<Wanted> {
+    let path = format!("serviceAccount.{field}");
     match scope {
         AccountScope::System(All::All) => Some(Wanted::System),
         AccountScope::Domain(named) => {
-            faults.check("serviceAccount.scope.domain", By::of(named).map(Wanted::Domain).ok_or_else(|| ONE_OF_BOTH.to_owned()))
+            faults.check(&format!("{path}.domain"), By::of(named).map(Wanted::Domain).ok_or_else(|| ONE_OF_BOTH.to_owned()))
         }
         AccountScope::Project(project) => {
-            let path = "serviceAccount.scope.project";
-            match faults.check(path, named_project(project))? {
+            let path = format!("{path}.project");
+            match faults.check(&path, named_project(project))? {
                 NamedProject::Id(id) => Some(Wanted::ProjectById(id)),
                 NamedProject::Name(name, Some(domain)) => Some(Wanted::Project { name, domain }),
                 NamedProject::Name(_, None) => {

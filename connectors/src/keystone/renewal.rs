@@ -98,10 +98,10 @@ impl People {
     async fn still_by_token(&self, subject: &Subject, token: &str) -> Result<Option<UpstreamUser>, ConnectorError> {
         let Some(body) = self.api.validate(token).await? else { return Ok(None) };
         let facts = Facts::of_token(&body)?;
-        if facts.subject() != subject || self.rules.domain_id.as_ref().is_some_and(|only| *only != facts.domain().id) {
+        if facts.subject() != subject || !self.has(&facts) {
             return Ok(None);
         }
-        facts.into_user(&self.rules.system_roles).map(Some)
+        self.completed(facts).await?.into_user(&self.rules.system_roles).map(Some)
     }
 }
 

@@ -102,7 +102,7 @@ impl StandIn {
     /// A connector's configuration for it, without directory and groups, with these members besides.
     pub(super) fn config(&self, more: Value) -> KeystoneConfig {
         let mut config = json!({
-            "url": self.url, "allowedNetworks": ["127.0.0.1"], "directory": false, "acceptTokens": true,
+            "url": self.url, "allowedNetworks": ["127.0.0.1"], "userDirectory": false, "acceptTokens": true,
             "serviceAccount": {"name": "denizen", "domain": {"id": "default"}, "password": PASSWORD, "scope": {"system": "all"}},
         });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -359,7 +359,7 @@ async fn tokens_that_others_bear_are_refused() {
 #[tokio::test]
 async fn a_trust_within_a_domain_is_taken_where_that_is_allowed() {
     let stand_in = StandIn::start(|_| plain(404, "")).await;
-    let connector = stand_in.connector(json!({"trusts": "allow", "directory": true, "groups": false}));
+    let connector = stand_in.connector(json!({"trusts": "allow", "userDirectory": true, "groups": false}));
     let answers = |trustor: &'static str, trustee_domain: &'static str| {
         move |asked: &Asked| match asked.line.contains("/users/") {
             true => plain(200, json!({"user": {"id": "u2", "name": "bob", "domain_id": trustee_domain, "enabled": true}})),

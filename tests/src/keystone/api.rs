@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::Answer;
+use super::fixtures::{DEFAULT, DEFAULT_NAME};
+use crate::{Answer, configuration::password_of};
 
 /// What a token is asked for, and where a role is given. What is named is named by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,7 @@ impl Api {
     /// When it is not a certificate.
     #[must_use]
     pub fn new(url: &str, authority: Option<&str>) -> Self {
+        crate::broker::install_providers();
         let authorities = authority.map(|pem| reqwest::Certificate::from_pem(pem.as_bytes()).unwrap());
         let http = reqwest::Client::builder().no_proxy().tls_certs_only(authorities).timeout(crate::process::PATIENCE).build().unwrap();
         Self { http, url: url.to_owned(), token: None }
@@ -146,6 +148,12 @@ impl Api {
     pub async fn validate(&self, token: &str) -> Answer {
         self.send("GET", "/auth/tokens?nocatalog", &[("X-Subject-Token", token)], &Value::Null).await
     }
+}
+
+/// For the first administrator, by a token on the system: one of a project may not make users.
+pub(super) async fn administrator(api: &Api) -> Api {
+    let password = password_of(DEFAULT_NAME, "admin");
+    api.with_token(&token_of(api.password(DEFAULT, "admin", &password, &Scope::System.json()).await))
 }
 
 /// What a request for a token says about who asks, for a user of the domain of this id.

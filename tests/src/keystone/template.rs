@@ -16,8 +16,8 @@ use tokio::sync::OnceCell;
 
 use super::{
     Settings,
-    api::{Api, Scope, token_of},
-    fixtures::{DEFAULT, DEFAULT_NAME, Fixtures},
+    api::{self, Api},
+    fixtures::{DEFAULT_NAME, Fixtures},
     server::{self, Place},
 };
 use crate::{configuration::password_of, ports, tools};
@@ -75,10 +75,8 @@ async fn make(environment: &Path, folder: &Path) {
     manage(environment, folder, &["db_sync"]);
     manage(environment, folder, &["bootstrap", "--bootstrap-password", &password, "--bootstrap-public-url", &place.url()]);
     let mut process = server::run(environment, &place);
-    let nobody = Api::new(&place.url(), None);
     server::ready(&mut process, &place.url(), None).await;
-    let token = token_of(nobody.password(DEFAULT, "admin", &password, &Scope::System.json()).await);
-    let fixtures = Fixtures::make(&nobody.with_token(&token)).await;
+    let fixtures = Fixtures::make(&api::administrator(&Api::new(&place.url(), None)).await).await;
     process.stop().await;
     fs::write(folder.join("fixtures.json"), serde_json::to_vec(&fixtures).unwrap()).unwrap();
 }

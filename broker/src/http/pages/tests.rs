@@ -24,8 +24,31 @@ fn password(error: Option<PasswordError>, name: &str, tenant_known: bool) -> Pas
         csrf: "csrf-value".into(),
         attempt: "attempt-value".into(),
         name: name.into(),
+        domain: None,
+        project: None,
         error,
+        credential: None,
         other_ways: Some("/login?attempt=attempt-value".into()),
+    }
+}
+
+/// The same at a cloud, which asks for more.
+fn cloud(error: Option<PasswordError>, name: &str, domain: &str) -> Password {
+    let credential = Some("/login/acme/credential?attempt=attempt-value".into());
+    Password { domain: Some(domain.into()), project: Some(String::new()), credential, ..password(error, name, false) }
+}
+
+fn credential(error: Option<PasswordError>, id: &str) -> Credential {
+    Credential {
+        connector: "Acme cloud".into(),
+        client: Some("Files".into()),
+        tenant: None,
+        action: "/login/acme/credential".into(),
+        csrf: "csrf-value".into(),
+        attempt: "attempt-value".into(),
+        id: id.into(),
+        error,
+        password: "/login/acme?attempt=attempt-value".into(),
     }
 }
 
@@ -115,6 +138,17 @@ fn all() -> Vec<(&'static str, String)> {
         ("password-wrong", password(Some(PasswordError::Wrong), "alice", false).plain().unwrap()),
         ("password-throttled", password(throttled(28), "alice@acme", false).plain().unwrap()),
         ("password-unavailable", password(unavailable, "alice", true).plain().unwrap()),
+        ("domain", cloud(None, "", "").plain().unwrap()),
+        ("domain-incomplete", cloud(Some(PasswordError::Incomplete), "alice", "").plain().unwrap()),
+        ("domain-wrong", cloud(Some(PasswordError::Wrong), "alice", "Acme").plain().unwrap()),
+        ("credential", credential(None, "").plain().unwrap()),
+        ("credential-incomplete", credential(Some(PasswordError::Incomplete), "").plain().unwrap()),
+        ("credential-wrong", credential(Some(PasswordError::Wrong), "21dced0fd20347869b93710d2b98aae0").plain().unwrap()),
+        ("credential-throttled", credential(throttled(28), "21dced0fd20347869b93710d2b98aae0").plain().unwrap()),
+        (
+            "credential-unavailable",
+            credential(Some(PasswordError::Unavailable { reference: "7f3a-91c2".into() }), "21dced0f").plain().unwrap(),
+        ),
         ("account", account().plain().unwrap()),
         ("sign-out", sign_out(true).plain().unwrap()),
         ("sign-out-unknown", sign_out(false).plain().unwrap()),
@@ -207,8 +241,23 @@ fn names_are_text_wherever_they_come_from() {
             csrf: evil(),
             attempt: evil(),
             name: evil(),
+            domain: Some(evil()),
+            project: Some(evil()),
             error: Some(PasswordError::Unavailable { reference: evil() }),
+            credential: Some(evil()),
             other_ways: Some(evil()),
+        }
+        .plain(),
+        Credential {
+            connector: evil(),
+            client: Some(evil()),
+            tenant: Some(evil()),
+            action: evil(),
+            csrf: evil(),
+            attempt: evil(),
+            id: evil(),
+            error: Some(PasswordError::Unavailable { reference: evil() }),
+            password: evil(),
         }
         .plain(),
         Account {
@@ -254,6 +303,12 @@ fn the_first_empty_field_has_the_focus_and_errors_are_tied_to_it() {
     };
     assert_eq!(focused(password(None, "", false)), "username");
     assert_eq!(focused(password(Some(PasswordError::Wrong), "alice", true)), "current-password");
+    assert_eq!(focused(cloud(None, "", "")), "organization");
+    assert_eq!(focused(cloud(None, "alice", "")), "organization");
+    assert_eq!(focused(cloud(None, "", "Acme")), "username");
+    for (name, domain) in [("alice@acme", ""), ("alice", "Acme")] {
+        assert_eq!(focused(cloud(None, name, domain)), "current-password");
+    }
 
     let wrong = password(Some(PasswordError::Wrong), "alice", false).plain().unwrap();
     assert!(wrong.contains("<title>Error: Sign in"));
@@ -262,6 +317,16 @@ fn the_first_empty_field_has_the_focus_and_errors_are_tied_to_it() {
     assert!(wrong.contains(r#"value="alice""#));
     let busy = password(Some(PasswordError::Throttled { seconds: 1 }), "alice", true).plain().unwrap();
     assert!(busy.contains("Wait 1 second, then") && !busy.contains("aria-invalid"));
+    let wrong = cloud(Some(PasswordError::Wrong), "alice", "Acme").plain().unwrap();
+    assert!(wrong.contains("The domain, the user name or the password is wrong."));
+    assert_eq!(wrong.matches(r#"aria-invalid="true""#).count(), 3, "not the project, which was left out");
+    let named = Password { project: Some("web".into()), ..cloud(Some(PasswordError::Wrong), "alice", "Acme") }.plain().unwrap();
+    assert!(named.contains("The domain, the user name, the password or the project is wrong."));
+    assert_eq!(named.matches(r#"aria-invalid="true""#).count(), 4);
+    assert!(wrong.contains(r#"value="Acme""#) && !wrong.contains("username-hint"));
+    let wrong = credential(Some(PasswordError::Wrong), "21dced0f").plain().unwrap();
+    assert!(wrong.contains("<title>Error: Sign in with an application credential") && wrong.contains(r#"value="21dced0f""#));
+    assert_eq!(wrong.matches(r#"aria-invalid="true""#).count(), 2);
 }
 
 #[test]

@@ -21,8 +21,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::known::{Answer, Memory};
-use crate::{outage::Outage, slots::Fingerprint, tenancy::Wired};
+use super::{
+    known::{Answer, Memory},
+    shown::{Shown, TakenBack},
+};
+use crate::{outage::Outage, tenancy::Wired};
 
 /// How many wait for each that has a turn.
 const WAITING: usize = 16;
@@ -45,7 +48,7 @@ pub(super) struct Asking {
     /// How long someone waits.
     within: Duration,
     memory: Arc<Memory>,
-    flights: Mutex<HashMap<Fingerprint, Flight>>,
+    flights: Mutex<HashMap<Shown, Flight>>,
     turns: Arc<Semaphore>,
     /// Places in the queue: for tokens that were genuine before, and for all others.
     places: Places,
@@ -74,7 +77,7 @@ enum From {
 /// Takes a flight that broke off out of the list, so that those who wait learn of it.
 struct Landing<'a> {
     asking: &'a Asking,
-    of: Fingerprint,
+    of: Shown,
     has_landed: bool,
 }
 
@@ -119,7 +122,7 @@ impl Asking {
     ///
     /// # Errors
     /// When it could not be told.
-    pub(super) async fn about(self: &Arc<Self>, token: UnverifiedToken<'_>, of: Fingerprint, now: OffsetDateTime) -> Told {
+    pub(super) async fn about(self: &Arc<Self>, token: UnverifiedToken<'_>, of: Shown, now: OffsetDateTime) -> Told {
         if let Some(answer) = self.memory.recall(&self.id, &of, now.unix_timestamp()) {
             return Ok(answer);
         }
@@ -135,10 +138,10 @@ impl Asking {
     }
 
     /// Refuses a token from now on, for as long as it could be believed, also where it is being asked about at this moment.
-    pub(super) fn forget(&self, of: Fingerprint, now: OffsetDateTime) {
+    pub(super) fn forget(&self, what: TakenBack, now: OffsetDateTime) {
         let mut flights = self.flights();
-        self.memory.take_back(&self.id, of, self.believed_until(now));
-        if let Some(flight) = flights.get_mut(&of) {
+        self.memory.take_back(&self.id, what, self.believed_until(now));
+        for (_, flight) in flights.iter_mut().filter(|(of, _)| what.has(of)) {
             flight.is_taken_back = true;
         }
     }
@@ -151,7 +154,7 @@ impl Asking {
     }
 
     /// The flight of a token; one begins where there is none.
-    fn join(self: &Arc<Self>, token: UnverifiedToken<'_>, of: Fingerprint, now: OffsetDateTime) -> Result<From, ConnectorError> {
+    fn join(self: &Arc<Self>, token: UnverifiedToken<'_>, of: Shown, now: OffsetDateTime) -> Result<From, ConnectorError> {
         let mut flights = self.flights();
         // One that has just landed left its answer there.
         if let Some(answer) = self.memory.recall(&self.id, &of, now.unix_timestamp()) {
@@ -169,7 +172,7 @@ impl Asking {
         Ok(From::Flight(waiting))
     }
 
-    fn room(&self, of: &Fingerprint) -> Result<Room, ConnectorError> {
+    fn room(&self, of: &Shown) -> Result<Room, ConnectorError> {
         if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
             self.crowd.is_over();
             return Ok(Room::Turn(turn));
@@ -182,7 +185,7 @@ impl Asking {
         Arc::clone(places).try_acquire_owned().map(Room::Place).map_err(|_| self.crowded())
     }
 
-    async fn fly(&self, token: &Secret, of: Fingerprint, now: OffsetDateTime, room: Room) {
+    async fn fly(&self, token: &Secret, of: Shown, now: OffsetDateTime, room: Room) {
         let mut landing = Landing { asking: self, of, has_landed: false };
         let asked = self.port.authenticate(UnverifiedToken::new(token.expose()), now);
         let verdict = match room {
@@ -205,7 +208,7 @@ impl Asking {
     }
 
     /// Whether nobody waits for a flight any more; then it is over.
-    fn is_abandoned(&self, of: &Fingerprint) -> bool {
+    fn is_abandoned(&self, of: &Shown) -> bool {
         let mut flights = self.flights();
         let is_abandoned = flights.get(of).is_some_and(|flight| flight.told.receiver_count() == 0);
         if is_abandoned {
@@ -222,7 +225,7 @@ impl Asking {
     }
 
     /// Remembers what came of a flight, and tells those who wait.
-    fn land(&self, of: Fingerprint, (bytes, verdict): (usize, Result<Verdict, ConnectorError>), now: OffsetDateTime) {
+    fn land(&self, of: Shown, (bytes, verdict): (usize, Result<Verdict, ConnectorError>), now: OffsetDateTime) {
         let mut flights = self.flights();
         let Some(flight) = flights.remove(&of) else { return };
         let told = verdict.map(|verdict| match verdict {
@@ -244,7 +247,7 @@ impl Asking {
         now.unix_timestamp().saturating_add(self.bounds.believed_seconds.into())
     }
 
-    fn flights(&self) -> MutexGuard<'_, HashMap<Fingerprint, Flight>> {
+    fn flights(&self) -> MutexGuard<'_, HashMap<Shown, Flight>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@ use claims_mapping::{ConnectorId, MappedUser};
 use connectors::VerifiedToken;
 use moka::sync::Cache;
 
+use super::shown::{Shown, TakenBack};
 use crate::slots::Fingerprint;
 
 /// Bytes of the tokens that are remembered as genuine and of what they say, in sum.
@@ -52,8 +53,8 @@ impl Answer {
 
 /// What is remembered, of all connectors.
 pub(super) struct Memory {
-    genuine: Cache<Fingerprint, Arc<Known>>,
-    bad: Cache<Fingerprint, Bad>,
+    genuine: Cache<Shown, Arc<Known>>,
+    bad: Cache<Shown, Bad>,
     taken_back: Cache<Fingerprint, Bad>,
 }
 
@@ -67,20 +68,25 @@ impl Memory {
     }
 
     /// The connector that has told of a token, believed or not.
-    pub(super) fn connector(&self, of: &Fingerprint) -> Option<ConnectorId> {
+    pub(super) fn connector(&self, of: &Shown) -> Option<ConnectorId> {
         let genuine = self.genuine.get(of).map(|known| known.connector.clone());
         genuine.or_else(|| self.bad.get(of).map(|bad| bad.connector))
     }
 
     /// A genuine token, believed or not.
-    pub(super) fn genuine(&self, of: &Fingerprint) -> Option<Arc<Known>> {
+    pub(super) fn genuine(&self, of: &Shown) -> Option<Arc<Known>> {
         self.genuine.get(of)
     }
 
+    /// A genuine token that was not taken back.
+    pub(super) fn standing(&self, of: &Shown) -> Option<Arc<Known>> {
+        self.genuine(of).filter(|_| of.forms().all(|form| !self.taken_back.contains_key(&form)))
+    }
+
     /// What is believed of a token at this time, in seconds since 1970.
-    pub(super) fn recall(&self, connector: &ConnectorId, of: &Fingerprint, seconds: i64) -> Option<Answer> {
+    pub(super) fn recall(&self, connector: &ConnectorId, of: &Shown, seconds: i64) -> Option<Answer> {
         let stands = |bad: &Bad| bad.connector == *connector && seconds < bad.until;
-        if self.taken_back.get(of).is_some_and(|bad| stands(&bad)) {
+        if of.forms().any(|form| self.taken_back.get(&form).is_some_and(|bad| stands(&bad))) {
             return Some(Answer::taken_back());
         }
         if let Some(known) = self.genuine.get(of).filter(|known| known.connector == *connector && seconds < known.until) {
@@ -90,7 +96,7 @@ impl Memory {
     }
 
     /// Remembers a genuine token of so many bytes, until a time.
-    pub(super) fn believe(&self, connector: &ConnectorId, of: Fingerprint, (bytes, token): (usize, VerifiedToken), until: i64) -> Answer {
+    pub(super) fn believe(&self, connector: &ConnectorId, of: Shown, (bytes, token): (usize, VerifiedToken), until: i64) -> Answer {
         let says: usize = token.user.claims.as_map().iter().map(|(name, value)| name.len().saturating_add(size(value))).sum();
         let known = Arc::new(Known {
             connector: connector.clone(),
@@ -104,7 +110,7 @@ impl Memory {
     }
 
     /// Remembers a refusal.
-    pub(super) fn refuse(&self, connector: &ConnectorId, of: Fingerprint, reason: String, until: i64) -> Answer {
+    pub(super) fn refuse(&self, connector: &ConnectorId, of: Shown, reason: String, until: i64) -> Answer {
         // What was genuine is no longer.
         if self.genuine.get(&of).is_some_and(|known| known.connector == *connector) {
             self.genuine.invalidate(&of);
@@ -114,9 +120,9 @@ impl Memory {
     }
 
     /// Remembers that a token was taken back.
-    pub(super) fn take_back(&self, connector: &ConnectorId, of: Fingerprint, until: i64) {
-        self.taken_back.insert(of, Bad { connector: connector.clone(), reason: String::new(), until });
-        self.genuine.invalidate(&of);
+    pub(super) fn take_back(&self, connector: &ConnectorId, what: TakenBack, until: i64) {
+        self.taken_back.insert(what.form(), Bad { connector: connector.clone(), reason: String::new(), until });
+        self.genuine.invalidate(what.shown());
     }
 
     #[cfg(test)]

@@ -56,7 +56,7 @@ impl TokenAuthentication for Fake {
         let (payload, signature) = token.text().trim_end_matches('=').split_once('.').unwrap().1.split_once('.').unwrap();
         let claims: serde_json::Value = serde_json::from_slice(&B64.decode(payload).unwrap()).unwrap();
         let expires_at = claims["exp"].as_i64().unwrap();
-        if signature != "good" || expires_at <= now.unix_timestamp() {
+        if !["good", "fine"].contains(&signature) || expires_at <= now.unix_timestamp() {
             return Ok(Verdict::Refused("its signature is not valid".to_owned()));
         }
         let user = UpstreamUser { subject: Subject::parse("s1").unwrap(), claims: Claims::new(claims.clone()).unwrap() };

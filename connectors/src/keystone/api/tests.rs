@@ -20,7 +20,7 @@ fn api(stand_in: &StandIn, pause: Duration) -> Api {
         password: Secret::new(PASSWORD.to_owned()),
         wanted: Wanted::System,
     };
-    Api::new(Arc::clone(&server), Account::with_pause(server, proof, pause))
+    Api::new(Arc::clone(&server), Account::with_pause(server, proof, pause), None)
 }
 
 const LONG: Duration = Duration::from_secs(60);

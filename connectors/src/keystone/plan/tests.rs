@@ -49,14 +49,23 @@ fn a_configuration_that_is_right_says_what_it_means() {
     assert_eq!(server.base.as_str(), "https://keystone.example:5000/identity/v3");
     assert!(rules.directory && rules.groups && !rules.assignments && !accept_tokens);
     assert_eq!((rules.tenancy, rules.trusts), (Tenancy::DomainId, Trusts::Refuse));
-    assert!(!plan(&[("/directory", json!(false))]).ok().unwrap().rules.groups);
-    assert!(plan(&[("/directory", json!(false)), ("/groups", json!(true))]).ok().unwrap().rules.groups);
+    assert!(!plan(&[("/userDirectory", json!(false))]).ok().unwrap().rules.groups);
+    assert!(plan(&[("/userDirectory", json!(false)), ("/groups", json!(true))]).ok().unwrap().rules.groups);
     let endpoints =
         [("/url", Value::Null), ("/endpoints", json!({"a": "https://a.example/v3", "b": "https://b.example/v3"})), ("/region", json!("b"))];
     assert_eq!(plan(&endpoints).ok().unwrap().server.base.as_str(), "https://b.example/v3");
+    let directory_scope = plan(&[("/serviceAccount/directoryScope", json!({"system": "all"}))]).ok().unwrap().directory_proof;
+    assert!(matches!(directory_proof_of(&directory_scope), Some(Wanted::System)));
     let credential = json!({"applicationCredentialId": "c", "applicationCredentialSecret": "s"});
     assert!(matches!(plan(&[("/serviceAccount", credential)]).ok().unwrap().proof, Proof::ApplicationCredential { .. }));
     assert!(faults(&[("/url", json!("http://127.0.0.1:5000/v3")), ("/allowedNetworks", json!(["127.0.0.1"]))]).is_empty());
+}
+
+fn directory_proof_of(proof: &Option<Proof>) -> Option<&Wanted> {
+    match proof {
+        Some(Proof::Password { wanted, .. }) => Some(wanted),
+        _ => None,
+    }
 }
 
 #[test]
@@ -109,6 +118,8 @@ fn each_fault_has_its_place() {
     for ((path, value), expected) in of_account {
         assert_eq!(faults(&[(&path, value.clone())]), [expected], "{path} {value}");
     }
+    let directory_scope = plan(&[("/serviceAccount/directoryScope", json!({"system": "all"}))]).ok().unwrap().directory_proof;
+    assert!(matches!(directory_proof_of(&directory_scope), Some(Wanted::System)));
     let credential = json!({"applicationCredentialId": "c", "applicationCredentialSecret": "s"});
     let wrong = [("scope", json!({"system": "all"})), ("name", json!("n")), ("domain", json!({"id": "d"})), ("password", json!("p"))];
     for (name, value) in wrong {
@@ -129,7 +140,7 @@ fn all_faults_are_told_at_once() {
         ("/serviceAccount", json!({})),
         ("/tokens", json!({"inFlight": 0})),
         ("/trusts", json!("allow")),
-        ("/directory", json!(false)),
+        ("/userDirectory", json!(false)),
     ]);
     let expected = [
         "url",
@@ -149,8 +160,8 @@ fn a_directory_needs_a_tenant_that_can_be_asked_for() {
     assert_eq!(of("user_domain_id", false, good()), Ok(Tenancy::DomainId));
     assert_eq!(of("user_domain_name", false, good()), Ok(Tenancy::DomainName));
     for other in ["project_domain_id", "", "domain_id"] {
-        assert_eq!(of(other, false, good()), Err(vec!["directory".to_owned()]), "{other}");
-        assert_eq!(of(other, false, with(&[("/directory", json!(false))])), Ok(Tenancy::Other), "{other}");
+        assert_eq!(of(other, false, good()), Err(vec!["userDirectory".to_owned()]), "{other}");
+        assert_eq!(of(other, false, with(&[("/userDirectory", json!(false))])), Ok(Tenancy::Other), "{other}");
     }
     assert_eq!(of("domain", true, good()), Err(vec!["domainId".to_owned()]));
     assert_eq!(of("domain", true, with(&[("/domainId", json!("d"))])), Ok(Tenancy::Fixed));

@@ -52,7 +52,7 @@ pub(crate) async fn measure(effort: &Effort, cores: &Cores, home: &Path) -> Resu
     let connector = json!({
         "id": "cloud", "type": "keystone", "operatedBy": "operator", "tenants": "all", "url": format!("http://{}/v3", keystone.address),
         "serviceAccount": {"name": "denizen", "domain": {"id": "default"}, "password": "a password", "scope": {"system": "all"}},
-        "directory": false, "groups": false, "acceptTokens": true,
+        "userDirectory": false, "groups": false, "acceptTokens": true, "allowedNetworks": ["127.0.0.1"],
         "tokens": {"cacheSeconds": 3600, "refusalSeconds": 3600, "inFlight": IN_FLIGHT},
     });
     let tenants = json!([{"id": "acme", "displayName": "Acme Corporation"}]);

@@ -39,7 +39,11 @@ impl House {
     }
 
     fn forget(&self, token: &str, after: i64) {
-        self.upstreams.forget(&ConnectorId::parse("sso").unwrap(), UnverifiedToken::new(token), at(after));
+        self.forget_as(TakenBack::token(UnverifiedToken::new(token)), after);
+    }
+
+    fn forget_as(&self, what: TakenBack, after: i64) {
+        self.upstreams.asking(&ConnectorId::parse("sso").unwrap()).unwrap().forget(what, at(after));
     }
 
     /// What an answer about this token rests on.
@@ -231,9 +235,27 @@ async fn a_token_that_is_taken_back_while_it_is_asked_about_is_not_believed() {
     }
 }
 
+#[tokio::test]
+async fn a_token_that_was_taken_back_is_so_in_every_writing_of_its_signature() {
+    let house = cloud(BOUNDS).await;
+    let (one, other) = (token(SSO, "jane", "good"), token(SSO, "jane", "fine"));
+    let basis = house.basis(&other).await;
+    assert!(house.review(&one, 0).await.is_ok() && house.upstreams.surely_stands(&basis, at(0)));
+    // Who knows what a token says, and not its signature, takes nothing back.
+    house.forget_as(TakenBack::text(UnverifiedToken::new(&token(SSO, "jane", "forged"))), 0);
+    assert!(house.review(&one, 0).await.is_ok() && house.review(&other, 0).await.is_ok());
+    house.forget(&one, 0);
+    assert!(!house.upstreams.surely_stands(&basis, at(0)));
+    for token in [&one, &other] {
+        assert!(matches!(house.review(token, 0).await, Err(Refused::Upstream(..))));
+    }
+    assert!(house.review(&token(SSO, "joe", "good"), 0).await.is_ok());
+    assert_eq!(house.asked(), 3);
+}
+
 #[test]
 fn padding_makes_no_other_token() {
-    let of = |text| fingerprint(UnverifiedToken::new(text));
+    let of = |text| Shown::of(UnverifiedToken::new(text));
     assert_eq!(of("gAAAAABk"), of("gAAAAABk=="));
     assert_ne!(of("gAAAAABk"), of("gAAAAABl"));
     assert_eq!(of("YQ.YQ.YQ"), of("YQ==.YQ==.YQ=="));
