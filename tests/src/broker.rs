@@ -23,21 +23,27 @@ pub struct Broker {
     port: u16,
     admin_port: u16,
     authority: Option<Authority>,
+    filter: String,
     process: Process,
 }
 
 impl Broker {
     /// Starts it over plain HTTP, and waits until it is ready.
     pub async fn start(configuration: Configuration) -> Self {
-        Self::start_with(configuration, None).await
+        Self::start_with(configuration, None, "debug").await
+    }
+
+    /// The same with another filter of its log, as `trace` for all that anything in it can say.
+    pub async fn start_logging(configuration: Configuration, filter: &str) -> Self {
+        Self::start_with(configuration, None, filter).await
     }
 
     /// Starts it over TLS, with certificates of an authority of its own, which also vouches for reviewers.
     pub async fn start_tls(configuration: Configuration) -> Self {
-        Self::start_with(configuration, Some(Authority::new("tests"))).await
+        Self::start_with(configuration, Some(Authority::new("tests")), "debug").await
     }
 
-    async fn start_with(mut configuration: Configuration, authority: Option<Authority>) -> Self {
+    async fn start_with(mut configuration: Configuration, authority: Option<Authority>, filter: &str) -> Self {
         install_providers();
         let folder = folder::new("broker");
         let (port, admin_port) = (ports::free(), ports::free());
@@ -49,8 +55,9 @@ impl Broker {
         }
         let scheme = if authority.is_some() { "https" } else { "http" };
         let issuer = format!("{scheme}://127.0.0.1:{port}");
-        let process = run(&configuration, &issuer, (port, admin_port), folder.path());
-        let mut broker = Self { folder, configuration, issuer, port, admin_port, authority, process };
+        let process = run(&configuration, &issuer, (port, admin_port), folder.path(), filter);
+        let filter = filter.to_owned();
+        let mut broker = Self { folder, configuration, issuer, port, admin_port, authority, filter, process };
         broker.ready().await;
         broker
     }
@@ -134,7 +141,7 @@ impl Broker {
     /// Starts it anew on the same store; one that still runs is killed.
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = run(&self.configuration, &self.issuer, (self.port, self.admin_port), self.folder.path());
+        self.process = run(&self.configuration, &self.issuer, (self.port, self.admin_port), self.folder.path(), &self.filter);
         self.ready().await;
     }
 
@@ -151,11 +158,11 @@ impl Broker {
     }
 }
 
-fn run(configuration: &Configuration, issuer: &str, (port, admin_port): (u16, u16), folder: &Path) -> Process {
+fn run(configuration: &Configuration, issuer: &str, (port, admin_port): (u16, u16), folder: &Path, filter: &str) -> Process {
     let path = folder.join("denizen.yaml");
     fs::write(&path, configuration.text(issuer, port, admin_port, folder)).unwrap();
     let mut command = program();
-    command.args(["--log-format", "json", "serve", "--config"]).arg(&path).env("DENIZEN_LOG", "debug");
+    command.args(["--log-format", "json", "serve", "--config"]).arg(&path).env("DENIZEN_LOG", filter);
     Process::start(&mut command, &folder.join("denizen.log"))
 }
 

@@ -14,6 +14,9 @@ use crate::{
     process::Process,
 };
 
+/// The token of an administrator of the API server's own, whom no webhook is asked about.
+pub const ADMINISTRATOR: &str = "probe-token";
+
 /// How the API server proves to the broker who it is.
 #[derive(Debug, Clone)]
 pub enum Credential {
@@ -60,6 +63,18 @@ impl KubeApi {
     /// # Panics
     /// When one of them can not be started.
     pub async fn start(program: &PathBuf, broker: &Broker, version: &str, credential: &Credential) -> Self {
+        Self::start_with(program, broker, version, credential, "AlwaysAllow").await
+    }
+
+    /// The same, where everyone may do what RBAC says, and no more. [`ADMINISTRATOR`] may do everything.
+    ///
+    /// # Panics
+    /// When one of them can not be started.
+    pub async fn start_rbac(program: &PathBuf, broker: &Broker, version: &str, credential: &Credential) -> Self {
+        Self::start_with(program, broker, version, credential, "RBAC").await
+    }
+
+    async fn start_with(program: &PathBuf, broker: &Broker, version: &str, credential: &Credential, authorization: &str) -> Self {
         install_providers();
         let folder = folder::new("kubernetes");
         let at = |name: &str| folder.path().join(name);
@@ -82,7 +97,7 @@ impl KubeApi {
         let signing = rcgen::KeyPair::generate().unwrap();
         fs::write(at("service-accounts.key"), signing.serialize_pem()).unwrap();
         fs::write(at("service-accounts.pub"), signing.public_key_pem()).unwrap();
-        fs::write(at("tokens.csv"), "probe-token,probe,probe\n").unwrap();
+        fs::write(at("tokens.csv"), format!("{ADMINISTRATOR},probe,probe,system:masters\n")).unwrap();
         fs::write(at("webhook.kubeconfig"), kubeconfig(broker, version, credential)).unwrap();
         let mut server = Process::start(
             Command::new(program)
@@ -100,7 +115,7 @@ impl KubeApi {
                 .arg(format!("--service-account-key-file={}", at("service-accounts.pub").display()))
                 .arg(format!("--service-account-signing-key-file={}", at("service-accounts.key").display()))
                 .arg(format!("--token-auth-file={}", at("tokens.csv").display()))
-                .arg("--authorization-mode=AlwaysAllow")
+                .arg(format!("--authorization-mode={authorization}"))
                 .arg(format!("--authentication-token-webhook-config-file={}", at("webhook.kubeconfig").display()))
                 .arg(format!("--authentication-token-webhook-version={version}"))
                 .arg("--authentication-token-webhook-cache-ttl=0s"),
@@ -110,9 +125,21 @@ impl KubeApi {
         let ready = format!("{address}/readyz");
         let http = http(&authority);
         server
-            .wait_until(async || http.get(&ready).bearer_auth("probe-token").send().await.is_ok_and(|answer| answer.status().is_success()))
+            .wait_until(async || http.get(&ready).bearer_auth(ADMINISTRATOR).send().await.is_ok_and(|answer| answer.status().is_success()))
             .await;
         Self { address, authority, _server: server, _etcd: etcd, _folder: folder }
+    }
+
+    /// Sends a request with a token; `null` for no body.
+    ///
+    /// # Panics
+    /// When the API server does not answer.
+    pub async fn send(&self, token: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let mut request = http(&self.authority).request(method.parse().unwrap(), format!("{}{path}", self.address)).bearer_auth(token);
+        if !body.is_null() {
+            request = request.json(body);
+        }
+        Answer::read(request.send().await.expect("the API server answers")).await.unwrap()
     }
 
     /// What the API server thinks a token's bearer is: the request that `kubectl auth whoami` makes.
@@ -121,9 +148,7 @@ impl KubeApi {
     /// When the API server does not answer.
     pub async fn whoami(&self, token: &str) -> Answer {
         let body = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
-        let address = format!("{}/apis/authentication.k8s.io/v1/selfsubjectreviews", self.address);
-        let answer = http(&self.authority).post(address).bearer_auth(token).json(&body).send().await;
-        Answer::read(answer.expect("the API server answers")).await.unwrap()
+        self.send(token, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &body).await
     }
 
     /// Waits until the API server refuses a token that it took before: besides the webhook's own cache, which is off here, it
