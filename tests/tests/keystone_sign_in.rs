@@ -1,6 +1,6 @@
 //! People of a real Keystone at the real pages: whose domain, whose password, whose application credential; and what becomes of their
 //! sessions when Keystone says otherwise later.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{
     Answer, Application, Authorization, Broker, Browser, Configuration, Keystone, Relay, Service, Tokens,

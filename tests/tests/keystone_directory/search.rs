@@ -95,7 +95,7 @@ async fn t31_a_text_is_taken_as_it_is_and_finds_nobody_of_another_domain() {
     }
     // What Keystone finds besides what was meant does not count as more.
     assert_eq!(cloud.search(acme, "_", 1).await, all(&[ODD]));
-    assert_eq!(cloud.search(acme, "j", 1).await.1, true);
+    assert!(cloud.search(acme, "j", 1).await.1);
 
     let (ours, theirs) = (keystone.user("acme", "jane"), keystone.user("globex", "jane"));
     assert_eq!(cloud.named(acme, "jane").await.as_deref(), Some(ours));

@@ -41,7 +41,7 @@ struct Flight {
 }
 
 /// One connector and its tokens.
-pub(super) struct Asking {
+pub(in crate::review) struct Asking {
     pub(super) id: ConnectorId,
     port: Arc<dyn TokenAuthentication>,
     bounds: TokenBounds,
@@ -138,7 +138,7 @@ impl Asking {
     }
 
     /// Refuses a token from now on, for as long as it could be believed, also where it is being asked about at this moment.
-    pub(super) fn forget(&self, what: TakenBack, now: OffsetDateTime) {
+    pub(in crate::review) fn forget(&self, what: TakenBack, now: OffsetDateTime) {
         let mut flights = self.flights();
         self.memory.take_back(&self.id, what, self.believed_until(now));
         for (_, flight) in flights.iter_mut().filter(|(of, _)| what.has(of)) {
@@ -147,7 +147,10 @@ impl Asking {
     }
 
     /// Asks something else, when a turn comes: there are few of these, and they stand in no queue that could be full.
-    pub(super) async fn in_turn<T>(&self, question: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
+    pub(in crate::review) async fn in_turn<T>(
+        &self,
+        question: impl Future<Output = Result<T, ConnectorError>>,
+    ) -> Result<T, ConnectorError> {
         let turn = timeout(self.within, self.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else { return Err(self.crowded()) };
         question.await

@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::{Claims, ConnectorPolicy, IdScheme, Mapping, OperatedBy, Subject, TenantId, TenantLabel, TenantRule, UpstreamUser};
-use connectors::{TokenAuthentication, TokenBounds, Verdict, VerifiedToken};
+use connectors::{ConnectorError, TokenAuthentication, TokenBounds, Verdict, VerifiedToken};
 use serde_json::json;
 use tokio::sync::Notify;
 
