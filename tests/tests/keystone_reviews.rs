@@ -1,6 +1,6 @@
 //! Keystone's own tokens in reviews, with a real Keystone behind a relay: who their bearers are, what whatever Keystone answers comes
 //! to, and what floods and outages are to it. What the door does at which tokens are taken back is `keystone_door`'s.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
 #[path = "keystone_reviews/bearers.rs"]
 mod bearers;

@@ -1,6 +1,6 @@
 //! A real kube-apiserver asks the broker about Keystone's tokens, and lets their bearers do what RBAC gives their names and groups: as
 //! with k8s-keystone-auth, and with the two tenants kept apart.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice, reason = "tests")]
 
 use std::{io::Write as _, path::PathBuf};
 

@@ -161,27 +161,32 @@ async fn t29_a_service_token_that_is_not_taken_any_more_costs_one_login_and_one_
     let (first, second) = (house.jane().await, house.token("globex", "jane", "globex").await);
     assert!(house.reviewed(&first).await.is_object());
     assert_eq!(house.asked(), [1, 1]);
-    // Keystone forgets it, as after its keys were changed.
-    let held =
-        house.relay.seen().into_iter().find_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).unwrap();
-    house.keystone.revoke(&held).await;
     house.relay.forget();
+    house.relay.set(When::path(TOKENS).method("GET").next(1), Manner::Answer(Reply::new(401, "{}")));
     assert_eq!(house.reviewed(&second).await["username"], "globex:jane");
     assert_eq!(house.asked(), [2, 1]);
+    // Really taken back, it is refused at that question or, by what a thread of Keystone's remembers, at the next: for her groups.
+    let held = || {
+        let seen = house.relay.seen().into_iter().rev();
+        seen.filter_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).next().unwrap()
+    };
+    house.keystone.revoke(&held()).await;
+    house.relay.forget();
+    assert_eq!(house.reviewed(&house.token("globex", "gina", "globex").await).await["username"], "globex:gina");
+    assert_eq!((house.asked()[1], house.relay.total()), (1, 4), "{:?}", house.relay.counts());
     // Of many questions at once, too, one login comes.
-    let held =
-        house.relay.seen().into_iter().filter_map(|seen| Some(seen.headers.get("x-auth-token")?.to_str().unwrap().to_owned())).next_back();
+    let held = held();
     let mut tokens = Vec::new();
     for _ in 0..10 {
         tokens.push(house.jane().await);
     }
-    house.keystone.revoke(&held.unwrap()).await;
+    house.keystone.revoke(&held).await;
     house.relay.forget();
     for user in join_all(tokens.iter().map(|token| house.reviewed(token))).await {
         assert_eq!(user["username"], "acme:jane");
     }
     let [asked, logins] = house.asked();
-    assert!(logins == 1 && (11..=20).contains(&asked), "{asked} questions, {logins} logins");
+    assert!(logins == 1 && (10..=20).contains(&asked), "{asked} questions, {logins} logins");
 }
 
 #[tokio::test]
