@@ -215,7 +215,8 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
     });
     let revocation = connector.revocation.map(|port| {
         let bound = Arc::new(Deadline::<dyn TokenRevocation>::new(port, within));
-        Arc::new(Guarded::<dyn TokenRevocation>::new(bound, Arc::clone(&breaker))) as Arc<dyn TokenRevocation>
+        // Anyone may ask for it, with whatever text: what goes wrong there must not stand in the way of what reviewers ask.
+        Arc::new(Guarded::<dyn TokenRevocation>::new(bound, Arc::new(Breaker::new(config.id.clone())))) as Arc<dyn TokenRevocation>
     });
     let token = connector.token.map(|port| {
         let guard = if port.bounds().asks_upstream { breaker } else { watch };

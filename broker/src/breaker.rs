@@ -4,14 +4,15 @@
 //! After five calls in a row that found it unavailable it opens for a second; then one call is let through, and the others wait for
 //! what comes of it: any answer closes the breaker, also "no" and one that can not be used, and no answer opens it for twice as long, up
 //! to eight seconds. A failure counts only if nothing was answered since its call began, so that some slow calls do not shut
-//! out those that are answered. All ports of a connector share one breaker, because they share the upstream.
+//! out those that are answered. The ports of a connector share one breaker, because they share the upstream; but for revocations,
+//! which anyone may ask for: they have one of their own.
 //!
 //! It stands in front of sign-in by password or credential, searches and look-ups, renewals, revocations, and of the tokens that the
 //! upstream is asked about. It does not stand where the upstream often need not be asked: where keys that are at hand tell of a token it
 //! only watches, and tells the log; and a browser's way to the upstream's own pages it leaves alone, for whoever comes back
 //! from there has one chance.
 //!
-//! The log says that the upstream is unavailable once when that begins and once when it is over, for all ports together.
+//! The log says that the upstream is unavailable once when that begins and once when it is over, for all ports of a breaker together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -142,10 +142,22 @@ impl Http {
     /// [`ConnectorError::Unavailable`] when there is no whole answer in time; [`ConnectorError::Unusable`] when the address is not allowed,
     /// the answer is a redirect, or too large.
     pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<http::Response<Vec<u8>>, ConnectorError> {
+        self.send_to(None, request).await
+    }
+
+    /// The same, where messages have this address in place of the request's, whose path may hold what they must not.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn send_to(
+        &self,
+        server: Option<&Url>,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<http::Response<Vec<u8>>, ConnectorError> {
         let (parts, body) = request.into_parts();
         let url =
             Url::parse(&parts.uri.to_string()).map_err(|error| ConnectorError::Unusable(format!("{}: an address: {error}", self.kind)))?;
-        let at = format!("{}: {}", self.kind, shown(&url));
+        let at = format!("{}: {}", self.kind, shown(server.unwrap_or(&url)));
         let unusable = |why: String| ConnectorError::Unusable(format!("{at}: {why}"));
         self.check(&url).map_err(unusable)?;
         let mut request = Request::new(parts.method, url);

@@ -1,6 +1,6 @@
 //! What Keystone is asked, one request at a time, and what its answers mean: yes, no, or "could not tell".
 //!
-//! No answer of Keystone's and no token gets into an error: its refusals repeat what they were asked about.
+//! No answer of Keystone's, no token and no id gets into an error: its refusals repeat what they were asked about.
 
 use std::sync::Arc;
 
@@ -243,7 +243,8 @@ impl Server {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let request = request.body(body).map_err(|_| ConnectorError::Unusable("keystone: the request can not be written".to_owned()))?;
-        self.http.send(request).await
+        // The paths of people are made of their ids.
+        self.http.send_to(Some(&self.base), request).await
     }
 }
 

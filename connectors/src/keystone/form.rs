@@ -1,6 +1,7 @@
 //! Whether a text has the form of a Keystone token, so that other tokens never reach Keystone: Fernet, or a JWS of Keystone's own.
 //!
-//! Proves nothing; the times in it are for whoever wrote it to choose.
+//! Proves nothing; the times in it are for whoever wrote it to choose. It is strict all the same: a Keystone may answer a token that
+//! it could not have made with an error (500) or not at all, and whoever wrote such ones would make it seem to be down.
 
 use base64::{
     Engine as _,
@@ -11,8 +12,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
-/// The longest text that is looked at, in bytes: what HTTP servers take in one header is not more.
-const MOST_BYTES: usize = 7 * 1024;
+/// The longest text that is looked at, in bytes. Keystone's tokens have some hundred, and those of a person whom an identity provider put into a
+/// hundred groups less than this; two of them, and the rest of a request, are within what every HTTP server takes (8 KiB for a header, nginx and gunicorn).
+const MOST_BYTES: usize = 3 * 1024;
+/// The length of an ES256 signature, in bytes (RFC 7518, 3.4).
+const SIGNATURE: usize = 64;
 /// Version, time, one vector, one signature (the Fernet specification): what a token has besides its blocks of 16 bytes.
 const FRAME: usize = 1 + 8 + 16 + 32;
 /// How far ahead of ours the clock of a Keystone may be.
@@ -59,6 +63,14 @@ fn fernet(text: &str) -> Option<Form> {
 }
 
 fn jws(text: &str) -> Option<Form> {
+    /// Keystone signs with ES256, and writes nothing else. PyJWT, by which it reads tokens, rejects some other members with errors that
+    /// Keystone does not expect (500).
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Header {
+        alg: String,
+        typ: Option<String>,
+    }
     #[derive(Deserialize)]
     struct Payload {
         openstack_methods: Vec<String>,
@@ -69,13 +81,16 @@ fn jws(text: &str) -> Option<Form> {
     let (Some(header), Some(payload), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
         return None;
     };
-    if !B64.decode(signature).is_ok_and(|signature| !signature.is_empty()) {
+    if !B64.decode(signature).is_ok_and(|signature| signature.len() == SIGNATURE) {
         return None;
     }
-    let header: Value = serde_json::from_slice(&B64.decode(header).ok()?).ok()?;
+    let header: Header = serde_json::from_slice(&B64.decode(header).ok()?).ok()?;
     let payload: Payload = serde_json::from_slice(&B64.decode(payload).ok()?).ok()?;
-    // Keystone signs with ES256 and says nobody's name.
-    let own = header.get("alg").is_some_and(|alg| alg == "ES256") && payload.iss.is_none() && !payload.openstack_methods.is_empty();
+    // Keystone says nobody's name.
+    let own = header.alg == "ES256"
+        && header.typ.is_none_or(|typ| typ == "JWT")
+        && payload.iss.is_none()
+        && !payload.openstack_methods.is_empty();
     own.then_some(Form::Jws { expires_at: payload.exp })
 }
 
@@ -131,7 +146,8 @@ mod tests {
         ] {
             assert_eq!(Form::of(&wrong), None, "{wrong}");
         }
-        assert_eq!(Form::of(&BARE.encode(bytes(0x80, NOW, 48 + 16 * 400))), None, "longer than any header");
+        assert!(Form::of(&BARE.encode(bytes(0x80, NOW, 48 + 16 * 140))).is_some());
+        assert_eq!(Form::of(&BARE.encode(bytes(0x80, NOW, 48 + 16 * 144))), None, "longer than any token");
     }
 
     #[test]
@@ -155,7 +171,25 @@ mod tests {
         for alg in ["none", "HS256", "RS256"] {
             assert_eq!(Form::of(&signed(&json!({"alg": alg}), &own)), None, "{alg}");
         }
+        for header in [
+            json!({"alg": "ES256", "kid": 7}),
+            json!({"alg": "ES256", "kid": "../key"}),
+            json!({"alg": "ES256", "crit": ["x"]}),
+            json!({"alg": "ES256", "crit": 7}),
+            json!({"alg": "ES256", "typ": "JWT", "b64": false}),
+            json!({"alg": "ES256", "typ": "at+jwt"}),
+            json!({"alg": "ES256", "typ": 7}),
+            json!({"alg": ["ES256"]}),
+            json!({"typ": "JWT"}),
+        ] {
+            assert_eq!(Form::of(&signed(&header, &own)), None, "{header}");
+        }
+        assert!(Form::of(&signed(&json!({"alg": "ES256"}), &own)).is_some());
         let token = signed(&header, &own);
+        let (unsigned_part, _) = token.rsplit_once('.').unwrap();
+        for length in [1, 63, 65, 96, 128] {
+            assert_eq!(Form::of(&format!("{unsigned_part}.{}", BARE.encode(vec![7; length]))), None, "a signature of {length} bytes");
+        }
         let unsigned = format!("{}.", token.rsplit_once('.').unwrap().0);
         for wrong in [unsigned, format!("{token}.x"), token.replacen('.', "", 1), format!(".{token}"), "a.b.c".to_owned(), "..".to_owned()]
         {

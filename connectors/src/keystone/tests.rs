@@ -312,13 +312,17 @@ async fn a_token_in_force_is_its_users_until_it_ends() {
 async fn t52_what_is_no_keystone_token_never_reaches_keystone() {
     let stand_in = StandIn::start(|_| plain(200, json!({"token": token(json!({}))}))).await;
     let connector = stand_in.connector(json!({}));
-    let jwt = |payload: Value| format!("{}.{}.c2ln", BARE.encode(r#"{"alg":"ES256"}"#), BARE.encode(payload.to_string()));
+    let jws =
+        |header: &str, payload: Value| format!("{}.{}.{}", BARE.encode(header), BARE.encode(payload.to_string()), BARE.encode([7; 64]));
+    let jwt = |payload: Value| jws(r#"{"alg":"ES256"}"#, payload);
     let mut ahead = vec![0x80];
     ahead.extend(u64::try_from(NOW + 301).unwrap().to_be_bytes());
     ahead.extend([1; 64]);
     let account = jwt(json!({"iss": "https://kubernetes.default.svc", "sub": "system:serviceaccount:a:b", "exp": NOW + 60}));
     let expired = jwt(json!({"openstack_methods": ["password"], "exp": NOW}));
-    for text in [account.as_str(), &expired, &BARE.encode(ahead), "gAAAAA", "opaque", "", " "] {
+    // A real Keystone answers it with an error of its own (500).
+    let odd = jws(r#"{"alg":"ES256","kid":7}"#, json!({"openstack_methods": ["password"], "exp": NOW + 60}));
+    for text in [account.as_str(), &expired, &odd, &BARE.encode(ahead), "gAAAAA", "opaque", "", " "] {
         reason(review(&connector, text).await);
     }
     let tokens = connector.token.as_ref().unwrap();

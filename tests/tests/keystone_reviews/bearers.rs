@@ -340,6 +340,30 @@ async fn keystones_jws_tokens_are_taken_as_its_fernet_tokens_are() {
 }
 
 #[tokio::test]
+async fn t52_no_forged_token_makes_keystone_seem_to_be_down() {
+    let Some(keystone) = Keystone::start_with(Settings { tokens: Tokens::JsonWeb, ..Settings::default() }).await else { return };
+    let mut configuration = keystone.configuration(keystone.connector("cloud"));
+    super::house::accept_tokens(&mut configuration);
+    let broker = denizen_tests::Broker::start(configuration).await;
+    let service = broker.service();
+    let token = keystone.token("acme", "jane", Scope::Unscoped).await;
+    for odd in [json!({"kid": 7}), json!({"crit": ["x"]}), json!({"crit": 7})] {
+        let mut header = jwt::header(&token);
+        header.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
+        for number in 0..6 {
+            let forged = jwt::es256(&header, &json!({"exp": 4_000_000_000_u64, "openstack_methods": [number.to_string()]}));
+            keystone.validate(&forged).await.expect(500);
+            assert_eq!(super::house::reviewed(&service, &forged).await, Value::Null);
+            // This door is open to anyone.
+            let take_back = service.http().delete(service.at("/keystone/cloud/v3/auth/tokens"));
+            service.send(take_back.header("X-Auth-Token", &forged).header("X-Subject-Token", &forged)).await.expect(401);
+        }
+        let good = keystone.token("acme", "jane", Scope::Unscoped).await;
+        assert_eq!(super::house::reviewed(&service, &good).await["username"], "acme:jane", "{odd}");
+    }
+}
+
+#[tokio::test]
 async fn arktos_is_told_the_tenant_in_a_field_of_its_own() {
     let Some(house) = House::start().await else { return };
     for domain in ["acme", "globex"] {

@@ -137,10 +137,11 @@ impl Asking {
         }
     }
 
-    /// Refuses a token from now on, for as long as it could be believed, also where it is being asked about at this moment.
+    /// Refuses a token from now on, for as long as it could be believed, also where it is being asked about at this moment; a text
+    /// that is no token, for as long as refusals are.
     pub(in crate::review) fn forget(&self, what: TakenBack, now: OffsetDateTime) {
         let mut flights = self.flights();
-        self.memory.take_back(&self.id, what, self.believed_until(now));
+        self.memory.take_back(&self.id, what, [self.believed_until(now), self.refused_until(now)]);
         for (_, flight) in flights.iter_mut().filter(|(of, _)| what.has(of)) {
             flight.is_taken_back = true;
         }
@@ -237,10 +238,7 @@ impl Asking {
                 let until = token.expires_at.min(self.believed_until(now));
                 self.memory.believe(&self.id, of, (bytes, token), until)
             }
-            Verdict::Refused(reason) => {
-                let until = now.unix_timestamp().saturating_add(self.bounds.refused_seconds.into());
-                self.memory.refuse(&self.id, of, reason, until)
-            }
+            Verdict::Refused(reason) => self.memory.refuse(&self.id, of, reason, self.refused_until(now)),
         });
         drop(flights);
         flight.told.send_replace(Some(told));
@@ -248,6 +246,10 @@ impl Asking {
 
     fn believed_until(&self, now: OffsetDateTime) -> i64 {
         now.unix_timestamp().saturating_add(self.bounds.believed_seconds.into())
+    }
+
+    fn refused_until(&self, now: OffsetDateTime) -> i64 {
+        now.unix_timestamp().saturating_add(self.bounds.refused_seconds.into())
     }
 
     fn flights(&self) -> MutexGuard<'_, HashMap<Shown, Flight>> {

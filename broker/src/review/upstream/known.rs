@@ -1,11 +1,14 @@
 //! What upstreams said of their tokens, for as long as it is believed. A refusal that was said here, because a token was taken back
 //! through us, stands above what the upstream said before.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use claims_mapping::{ConnectorId, MappedUser};
 use connectors::VerifiedToken;
-use moka::sync::Cache;
+use moka::{policy::EvictionPolicy, sync::Cache};
 
 use super::shown::{Shown, TakenBack};
 use crate::slots::Fingerprint;
@@ -13,7 +16,7 @@ use crate::slots::Fingerprint;
 /// Bytes of the tokens that are remembered as genuine and of what they say, in sum.
 const GENUINE_BYTES: u64 = 32 << 20;
 /// Refusals that are remembered. They stand apart, so that a flood of forgeries pushes no genuine token out; so do the tokens
-/// that were taken back, of which there are as many.
+/// that were taken back, of which there are as many, and which only whoever had the right to it has put there.
 pub(super) const REFUSALS: u64 = 20_000;
 /// Why a token is refused that was taken back through us.
 const TAKEN_BACK: &str = "it was taken back";
@@ -55,7 +58,8 @@ impl Answer {
 pub(super) struct Memory {
     genuine: Cache<Shown, Arc<Known>>,
     bad: Cache<Shown, Bad>,
-    taken_back: Cache<Fingerprint, Bad>,
+    /// By which connectors, and until when each could have believed it: what one takes back is none of another's.
+    taken_back: Cache<Fingerprint, Arc<BTreeMap<ConnectorId, i64>>>,
 }
 
 impl Memory {
@@ -63,7 +67,8 @@ impl Memory {
         Self {
             genuine: Cache::builder().weigher(|_, known: &Arc<Known>| known.bytes).max_capacity(GENUINE_BYTES).build(),
             bad: Cache::new(REFUSALS),
-            taken_back: Cache::new(REFUSALS),
+            // The newest one is always kept.
+            taken_back: Cache::builder().eviction_policy(EvictionPolicy::lru()).max_capacity(REFUSALS).build(),
         }
     }
 
@@ -80,19 +85,24 @@ impl Memory {
 
     /// A genuine token that was not taken back.
     pub(super) fn standing(&self, of: &Shown) -> Option<Arc<Known>> {
-        self.genuine(of).filter(|_| of.forms().all(|form| !self.taken_back.contains_key(&form)))
+        self.genuine(of).filter(|known| !self.is_taken_back(&known.connector, of, i64::MIN))
     }
 
     /// What is believed of a token at this time, in seconds since 1970.
     pub(super) fn recall(&self, connector: &ConnectorId, of: &Shown, seconds: i64) -> Option<Answer> {
-        let stands = |bad: &Bad| bad.connector == *connector && seconds < bad.until;
-        if of.forms().any(|form| self.taken_back.get(&form).is_some_and(|bad| stands(&bad))) {
+        if self.is_taken_back(connector, of, seconds) {
             return Some(Answer::taken_back());
         }
         if let Some(known) = self.genuine.get(of).filter(|known| known.connector == *connector && seconds < known.until) {
             return Some(Answer::Genuine(known));
         }
+        let stands = |bad: &Bad| bad.connector == *connector && seconds < bad.until;
         self.bad.get(of).filter(stands).map(|bad| Answer::Bad(bad.reason))
+    }
+
+    fn is_taken_back(&self, connector: &ConnectorId, of: &Shown, seconds: i64) -> bool {
+        let by = |form| self.taken_back.get(&form).and_then(|by| by.get(connector).copied());
+        of.forms().any(|form| by(form).is_some_and(|until| seconds < until))
     }
 
     /// Remembers a genuine token of so many bytes, until a time.
@@ -119,10 +129,23 @@ impl Memory {
         Answer::Bad(reason)
     }
 
-    /// Remembers that a token was taken back.
-    pub(super) fn take_back(&self, connector: &ConnectorId, what: TakenBack, until: i64) {
-        self.taken_back.insert(what.form(), Bad { connector: connector.clone(), reason: String::new(), until });
-        self.genuine.invalidate(what.shown());
+    /// Remembers that a token was taken back, or a text that it is none.
+    pub(super) fn take_back(&self, connector: &ConnectorId, what: TakenBack, [believed_until, refused_until]: [i64; 2]) {
+        match what {
+            TakenBack::Token(of) => {
+                let with = |by: Option<moka::Entry<_, Arc<BTreeMap<_, _>>>>| {
+                    let mut by = by.map(|by| by.into_value()).unwrap_or_default();
+                    Arc::make_mut(&mut by).insert(connector.clone(), believed_until);
+                    by
+                };
+                self.taken_back.entry(what.form()).and_upsert_with(with);
+                if self.genuine.get(&of).is_some_and(|known| known.connector == *connector) {
+                    self.genuine.invalidate(&of);
+                }
+            }
+            // Anyone can say such a text: it is a refusal like any other.
+            TakenBack::Text(of) => _ = self.refuse(connector, of, TAKEN_BACK.to_owned(), refused_until),
+        }
     }
 
     #[cfg(test)]

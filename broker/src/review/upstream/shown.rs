@@ -56,11 +56,6 @@ impl TakenBack {
         Self::Text(Shown::of(token))
     }
 
-    pub(super) const fn shown(&self) -> &Shown {
-        let (Self::Token(shown) | Self::Text(shown)) = self;
-        shown
-    }
-
     pub(super) const fn form(&self) -> Fingerprint {
         match self {
             Self::Token(shown) => shown.signed,

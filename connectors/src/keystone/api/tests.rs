@@ -160,7 +160,8 @@ async fn t29_each_answer_is_what_it_means_and_nothing_of_it_is_told() {
 #[tokio::test]
 async fn t29_a_keystone_that_is_silent_or_not_there_could_not_tell() {
     let stand_in = StandIn::start(|_| plain(0, "")).await;
-    assert!(matches!(user(&api(&stand_in, LONG)).await, Err(ConnectorError::Unavailable(_))));
+    let Err(ConnectorError::Unavailable(why)) = user(&api(&stand_in, LONG)).await else { panic!() };
+    assert_eq!(why, format!("keystone: {}: no answer in time", stand_in.url), "whom it was asked about is not for the log");
     let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut gone = StandIn::start(|_| good()).await;
     gone.url = format!("http://{closed}/v3");

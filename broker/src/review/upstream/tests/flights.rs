@@ -253,6 +253,37 @@ async fn a_token_that_was_taken_back_is_so_in_every_writing_of_its_signature() {
     assert_eq!(house.asked(), 3);
 }
 
+#[tokio::test]
+async fn t52_what_one_connector_or_anyone_says_makes_no_token_that_was_taken_back_good() {
+    let house = cloud(BOUNDS).await;
+    let (one, other) = (token(SSO, "jane", "good"), token(SSO, "jane", "fine"));
+    assert!(house.review(&one, 0).await.is_ok() && house.review(&other, 0).await.is_ok());
+    house.forget(&one, 0);
+    // A connector that someone else operates has its own Keystone say what they like.
+    let theirs = ConnectorId::parse("theirs").unwrap();
+    house.upstreams.memory.take_back(&theirs, TakenBack::token(UnverifiedToken::new(&one)), [NOW + 1_000; 2]);
+    for token in [&one, &other] {
+        assert!(matches!(house.review(token, 0).await, Err(Refused::Upstream(..))));
+    }
+    // Nor does it take a token of this one's away.
+    let joe = person("joe");
+    let basis = house.basis(&joe).await;
+    house.upstreams.memory.take_back(&theirs, TakenBack::token(UnverifiedToken::new(&joe)), [NOW + 1_000; 2]);
+    assert!(house.upstreams.surely_stands(&basis, at(0)));
+    // Texts that are no tokens are for anyone to say, and crowd out none that was taken back.
+    for number in 0..=known::REFUSALS {
+        house.forget_as(TakenBack::text(UnverifiedToken::new(&format!("forged-{number}"))), 0);
+    }
+    assert!(house.upstreams.memory.refusals() <= known::REFUSALS);
+    assert!(matches!(house.review(&other, 0).await, Err(Refused::Upstream(..))));
+    assert_eq!(house.asked(), 3, "the upstream was asked about none of it");
+    // As a refusal, it is for a while only.
+    let text = person("jim");
+    house.forget_as(TakenBack::text(UnverifiedToken::new(&text)), 0);
+    assert!(matches!(house.review(&text, 9).await, Err(Refused::Upstream(..))));
+    assert!(house.review(&text, 10).await.is_ok());
+}
+
 #[test]
 fn padding_makes_no_other_token() {
     let of = |text| Shown::of(UnverifiedToken::new(text));
