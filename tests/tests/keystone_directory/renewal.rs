@@ -109,7 +109,7 @@ async fn t30_an_application_credential_must_still_be_there_and_gives_what_it_has
 #[tokio::test]
 async fn t30_without_a_directory_the_persons_own_token_says_how_long() {
     let Some(keystone) = Keystone::start().await else { return };
-    let cloud = Cloud::new(&keystone, |config| config["directory"] = json!(false));
+    let cloud = Cloud::new(&keystone, |config| config["userDirectory"] = json!(false));
     assert!(cloud.connector.directory.is_none());
     let (jane, token) =
         (keystone.user("acme", "jane"), keystone.token("acme", "jane", Scope::Project(keystone.project("acme", "web"))).await);
