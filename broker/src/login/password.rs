@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use claims_mapping::{Tenant, TenantId, TenantLabel, TenantRule, UpstreamUser};
 use connectors::{AsksDomain, ConnectorError, LoginName, Proven, Secret};
 use time::{Duration, OffsetDateTime};
+use tokio::time::Instant;
 
 use super::{
     Admitted, AtUpstream,
@@ -143,7 +144,7 @@ impl PasswordSignIn {
         now: OffsetDateTime,
     ) -> Result<Admitted, SignInError> {
         self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
-        let result = self.look(connector, typed, now).await;
+        let result = in_even_time(connector, self.look(connector, typed, now)).await;
         if !matches!(result, Err(SignInError::Wrong)) {
             self.guessing.give_back(guesser);
         }
@@ -202,6 +203,21 @@ impl PasswordSignIn {
     fn tenants(&self) -> &Tenants {
         &self.admission.tenants
     }
+}
+
+/// So often a "no" of such an upstream is told: at the next full step from the question on.
+const STEP: Duration = Duration::milliseconds(500);
+
+/// A try, whose failure says nothing by how long it took: a Keystone tells of an unknown domain or user at once, and of a wrong
+/// password once it has hashed it.
+pub(super) async fn in_even_time<T>(connector: &Wired, tried: impl Future<Output = Result<T, SignInError>>) -> Result<T, SignInError> {
+    let began = Instant::now();
+    let result = tried.await;
+    if connector.is_keystone && matches!(result, Err(SignInError::Wrong)) {
+        let steps = began.elapsed().as_millis() / STEP.unsigned_abs().as_millis() + 1;
+        tokio::time::sleep_until(began + STEP.unsigned_abs() * u32::try_from(steps).unwrap_or(1)).await;
+    }
+    result
 }
 
 /// The tenant that the client's request names; what can be no tenant's id is no one's.
