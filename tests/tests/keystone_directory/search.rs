@@ -1,6 +1,7 @@
 //! Search and look-up within a domain.
 
 use connectors::{UnverifiedToken, Verdict};
+use denizen::seams::{Clock as _, SystemClock};
 use denizen_tests::{
     directory_conformance::{Fixture, Lacks, conforms, tenant},
     keystone::{
@@ -310,7 +311,8 @@ async fn people_are_read_in_a_scope_of_their_own() {
     });
     assert_eq!(both.search(acme, "jane", 10).await, (vec!["jane".to_owned()], false));
     let token = keystone.token("acme", "jane", Scope::Unscoped).await;
-    let verdict = both.connector.token.as_ref().unwrap().authenticate(UnverifiedToken::new(&token), time::OffsetDateTime::now_utc()).await;
+    let now = SystemClock.now();
+    let verdict = both.connector.token.as_ref().unwrap().authenticate(UnverifiedToken::new(&token), now).await;
     let Ok(Verdict::Genuine(verified)) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claim(&verified.user, "groups"), json!(["staff"]));
 }
