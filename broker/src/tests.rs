@@ -20,8 +20,8 @@ use claims_mapping::{
     TenantScope, UpstreamUser,
 };
 use connectors::{
-    Asks, Callback, ConnectorError, CredentialLogin, Directory, Found, Handshake, LoginName, Lookup, PasswordLogin, Proven, RedirectLogin,
-    Renewal, Renewed, Secret, UpstreamSession, UserQuery, Wish,
+    Asks, AsksDomain, Callback, ConnectorError, CredentialLogin, Directory, Found, Handshake, LoginName, Lookup, PasswordLogin, Proven,
+    RedirectLogin, Renewal, Renewed, Secret, UpstreamSession, UserQuery, Wish,
 };
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
@@ -143,6 +143,7 @@ impl Directory for Book {
 /// A cloud that asks for domain and project. The password `right`, and the secret, prove whoever a test says.
 #[derive(Default)]
 struct Cloud {
+    asks_domain: AsksDomain,
     proves: Mutex<Option<UpstreamUser>>,
     /// What it leaves to ask again with.
     leaves: Mutex<Option<&'static str>>,
@@ -171,7 +172,7 @@ impl Cloud {
 #[async_trait]
 impl PasswordLogin for Cloud {
     fn asks(&self) -> Asks {
-        Asks { domain: true, project: true }
+        Asks { domain: self.asks_domain, project: true }
     }
     async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
         self.names.lock().unwrap().push(login.clone());
@@ -242,6 +243,8 @@ struct Plan {
     globex_disabled: bool,
     /// Whether the cloud's people are all of one tenant.
     cloud_is_acmes: bool,
+    /// Whether their tenant is something else than their domain.
+    cloud_tenants_are_no_domains: bool,
     /// Whether they can be looked up, in the same directory as `corp`'s.
     cloud_has_directory: bool,
     cloud_has_no_renewal: bool,
@@ -277,7 +280,8 @@ impl Plan {
         };
         let corp =
             Wired { directory: Some(Arc::clone(&book) as _), ..wired("corp", OperatedBy::Operator, connectors::file::default_mapping()) };
-        let cloud = Arc::new(Cloud::default());
+        let asks_domain = if self.cloud_tenants_are_no_domains { AsksDomain::Always } else { AsksDomain::WithoutTenant };
+        let cloud = Arc::new(Cloud { asks_domain, ..Cloud::default() });
         let ours = Wired {
             password: Some(Arc::clone(&cloud) as _),
             credential: Some(Arc::clone(&cloud) as _),

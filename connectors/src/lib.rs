@@ -122,11 +122,23 @@ pub struct LoginName {
     pub project: Option<String>,
 }
 
+/// Whether a sign-in asks for the domain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AsksDomain {
+    /// It has none, or knows it.
+    #[default]
+    Never,
+    /// Where the tenant is not known, which would say it.
+    WithoutTenant,
+    /// In any case: which tenant someone is of does not say in which domain their name is.
+    Always,
+}
+
 /// What a sign-in asks for besides name and password.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// The domain, where the tenant is not known.
-    pub domain: bool,
+    /// The domain.
+    pub domain: AsksDomain,
     /// The project; it may be left empty.
     pub project: bool,
 }

@@ -150,12 +150,12 @@ impl Chrome {
         }
     }
 
-    /// Shows pages as someone sees them who prefers this colour scheme, `light` or `dark`.
+    /// Shows pages as someone sees them who prefers this colour scheme, `light` or `dark`, and as little motion as can be: at once.
     ///
     /// # Panics
     /// When the browser does not take it.
     pub async fn prefer(&self, scheme: &str) {
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]);
         let emulate = OfDevTools { method: "Emulation.setEmulatedMedia", parameters: json!({"features": features}) };
         self.client.issue_cmd(emulate).await.unwrap();
     }

@@ -2,6 +2,9 @@
 //! sessions when Keystone says otherwise later.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "keystone_sign_in/strangers.rs"]
+mod strangers;
+
 use denizen_tests::{
     Answer, Application, Authorization, Broker, Browser, Configuration, Keystone, Relay, Service, Tokens,
     browser::code,

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::{
     Admitted, SignInError,
     guessing::{Guesser, Guessing},
-    password::{NO_ONE, admitted, required},
+    password::{NO_ONE, admitted, in_even_time, required},
 };
 use crate::tenancy::{Admission, Wired};
 
@@ -60,7 +60,7 @@ impl CredentialSignIn {
         now: OffsetDateTime,
     ) -> Result<Admitted, SignInError> {
         self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
-        let result = self.look(connector, typed, now).await;
+        let result = in_even_time(connector, self.look(connector, typed, now)).await;
         if !matches!(result, Err(SignInError::Wrong)) {
             self.guessing.give_back(guesser);
         }

@@ -27,10 +27,12 @@ pub struct Guesser {
 
 impl Guesser {
     /// A try. The account is counted on its canonical name (NFKC, case folded, trimmed), so that `Jane` and `jane ` are one.
-    /// Of an IPv6 address its /64 counts.
+    /// So is the tenant, which a request may name as it likes: an upstream may take its spellings for one. Of an IPv6 address its
+    /// /64 counts.
     #[must_use]
     pub fn new(connector: &str, tenant: Option<&str>, name: &str, address: IpAddr, known_browser: bool) -> Self {
-        let account = fingerprint(&format!("{connector}\0{}\0{}", tenant.unwrap_or_default(), canonical(name)));
+        let tenant = claims_mapping::fold(tenant.unwrap_or_default());
+        let account = fingerprint(&format!("{connector}\0{tenant}\0{}", canonical(name)));
         Self { account, network: network_of(address), known_browser }
     }
 
@@ -204,6 +206,9 @@ mod tests {
         assert_eq!(account("Jane "), account("jane"));
         assert_eq!(account("ｊａｎｅ"), account("jane"));
         assert_ne!(account("jane"), account("joan"));
+        let at = |tenant| Guesser::new("people", Some(tenant), "jane", IpAddr::from([10, 0, 0, 1]), false).account;
+        assert_eq!(at("acme"), at("AcMe"), "no request has more guesses by another spelling of the tenant");
+        assert!(at("acme") != at("globex") && at("acme") != at("\nacme"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{Tenant, TenantId, TenantLabel, TenantRule, UpstreamUser};
-use connectors::{ConnectorError, LoginName, Proven, Secret};
+use connectors::{AsksDomain, ConnectorError, LoginName, Proven, Secret};
 use time::{Duration, OffsetDateTime};
+use tokio::time::Instant;
 
 use super::{
     Admitted, AtUpstream,
@@ -83,11 +84,20 @@ impl PasswordSignIn {
     }
 
     /// Whether a connector has to be told the domain: where it asks for it, and the tenant that the client's request names does
-    /// not say. That tenant says nothing of a connector all of whose domains are one tenant.
+    /// not say. That tenant says nothing of a connector all of whose domains are one tenant, or whose tenants are no domains.
     #[must_use]
     pub fn asks_domain(connector: &Wired, requested: Option<&str>) -> bool {
+        match connector.password.as_ref().map(|port| port.asks().domain) {
+            None | Some(AsksDomain::Never) => false,
+            Some(AsksDomain::WithoutTenant) => requested.is_none() || !Self::is_domain_a_tenant(connector),
+            Some(AsksDomain::Always) => true,
+        }
+    }
+
+    /// Whether tenants are this connector's domains, so that the one says the other.
+    fn is_domain_a_tenant(connector: &Wired) -> bool {
         let is_mapped = matches!(connector.policy.tenant_rule, TenantRule::Mapped(_));
-        connector.password.as_ref().is_some_and(|port| port.asks().domain) && !(is_mapped && requested.is_some())
+        is_mapped && connector.password.as_ref().is_some_and(|port| port.asks().domain == AsksDomain::WithoutTenant)
     }
 
     /// Whose try this is; the browser's proof that the account has signed in on it is judged by the front door. What is
@@ -134,7 +144,7 @@ impl PasswordSignIn {
         now: OffsetDateTime,
     ) -> Result<Admitted, SignInError> {
         self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
-        let result = self.look(connector, typed, now).await;
+        let result = in_even_time(connector, self.look(connector, typed, now)).await;
         if !matches!(result, Err(SignInError::Wrong)) {
             self.guessing.give_back(guesser);
         }
@@ -158,16 +168,15 @@ impl PasswordSignIn {
 
     /// The same where the connector has to be told the domain. What is a tenant's label, id or name at this connector is that
     /// tenant, and no domain that is called so upstream; everything else goes on as it is, for the upstream knows its domains'
-    /// names. `name@domain` says it too, where nothing else does. Where all of a connector's people are one tenant, no domain is a
-    /// tenant.
+    /// names. `name@domain` says it too, where nothing else does. Where all of a connector's people are one tenant, or the tenant is
+    /// something else than the domain, no domain is a tenant.
     fn in_domain<'a>(&self, connector: &Wired, typed: &Typed<'a>) -> Sought<'a> {
         let split = typed.name.rsplit_once('@').map(|(name, domain)| (name, domain.trim()));
         let given = typed.domain.map(str::trim).filter(|domain| !domain.is_empty());
         let Some(domain) = given.or(split.map(|(_, domain)| domain)) else {
             return Sought { name: typed.name, tenant: None, domain: None };
         };
-        let is_mapped = matches!(connector.policy.tenant_rule, TenantRule::Mapped(_));
-        let tenant = self.tenants().called(&connector.id, domain).filter(|_| is_mapped);
+        let tenant = self.tenants().called(&connector.id, domain).filter(|_| Self::is_domain_a_tenant(connector));
         let is_said_twice = |label: &str| {
             let labelled = self.tenants().by_label(label);
             labelled.zip(tenant.as_ref()).is_some_and(|(labelled, tenant)| labelled.id == tenant.id)
@@ -194,6 +203,21 @@ impl PasswordSignIn {
     fn tenants(&self) -> &Tenants {
         &self.admission.tenants
     }
+}
+
+/// So often a "no" of such an upstream is told: at the next full step from the question on.
+const STEP: Duration = Duration::milliseconds(500);
+
+/// A try, whose failure says nothing by how long it took: a Keystone tells of an unknown domain or user at once, and of a wrong
+/// password once it has hashed it.
+pub(super) async fn in_even_time<T>(connector: &Wired, tried: impl Future<Output = Result<T, SignInError>>) -> Result<T, SignInError> {
+    let began = Instant::now();
+    let result = tried.await;
+    if connector.is_keystone && matches!(result, Err(SignInError::Wrong)) {
+        let steps = began.elapsed().as_millis() / STEP.unsigned_abs().as_millis() + 1;
+        tokio::time::sleep_until(began + STEP.unsigned_abs() * u32::try_from(steps).unwrap_or(1)).await;
+    }
+    result
 }
 
 /// The tenant that the client's request names; what can be no tenant's id is no one's.

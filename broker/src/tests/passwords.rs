@@ -106,6 +106,19 @@ async fn the_tenant_that_the_request_names_decides_whatever_is_typed() {
             assert_eq!(house.sought("ann", domain, tenant).await, sought("ann", None, Some(domain)));
         }
     }
+    // Where tenants are something else than the upstream's domains, the domain goes on as it was typed, and the tenant is held
+    // against whoever comes out.
+    let elsewhere = Plan { cloud_tenants_are_no_domains: true, ..Plan::default() }.build().await;
+    for tenant in [None, Some("acme")] {
+        assert!(PasswordSignIn::asks_domain(elsewhere.cloud(), tenant));
+        assert_eq!(elsewhere.sought("ann", "globex", tenant).await, sought("ann", None, Some("globex")));
+    }
+    *elsewhere.cloud.proves.lock().unwrap() = Some(ann_of("0a1b"));
+    let (ways, _) = ways_in(&elsewhere);
+    let admitted = elsewhere.try_password(&ways, &typed("ann", "globex", Some("acme"), "right"), NOW).await.unwrap();
+    assert_eq!(admitted.identity.id().tenant_id().as_str(), "acme");
+    let foreign = elsewhere.try_password(&ways, &typed("ann", "globex", Some("globex"), "right"), NOW).await;
+    assert!(matches!(foreign, Err(SignInError::Wrong)), "{foreign:?}");
     let (name, ..) = house.sought("ann", "Default", Some("globex")).await;
     assert_ne!(name, "ann", "no one's password is tried for a tenant that can not come out");
 }

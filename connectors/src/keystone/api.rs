@@ -53,7 +53,7 @@ impl Api {
         Self { server, reader: reader.unwrap_or_else(|| Arc::clone(&account)), account }
     }
 
-    /// A document: `None` where there is none. The segments of the path may be any text.
+    /// A document: `None` where there is none. The segments of the path may be any text; what can be none is not there.
     ///
     /// # Errors
     /// When Keystone could not tell. `what` is what is asked for, in words: `a user`.
@@ -204,7 +204,8 @@ impl Api {
 impl Server {
     /// The address of a document: `None` where a segment is none of a path.
     fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Option<Url> {
-        if path.iter().any(|segment| matches!(*segment, "" | "." | "..")) {
+        // Servers take an encoded `/` for one that parts segments.
+        if path.iter().any(|segment| matches!(*segment, "" | "." | "..") || segment.contains('/')) {
             return None;
         }
         let mut url = self.base.clone();

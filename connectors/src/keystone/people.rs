@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use claims_mapping::{ConnectorId, UpstreamUser};
+use futures_util::future::try_join3;
 use serde_json::Value;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     auth::By,
     claims::{Domain, Facts, Scope},
     config::SignInScope,
-    groups::groups_of,
+    groups::{groups_by_id, groups_of},
     places,
     plan::{NamedProject, Rules, named_project},
 };
@@ -90,22 +91,38 @@ impl People {
     /// # Errors
     /// When Keystone could not tell.
     pub(super) async fn with_roles(&self, facts: Facts, scope: Scope) -> Result<Option<Facts>, ConnectorError> {
-        let (user, domain, rules) = (facts.subject().as_str(), facts.domain().id.as_str(), &self.rules);
-        // One after the other: for one person Keystone is not to be kept busy in several places.
-        let roles = roles_on(&self.api, user, &scope).await?;
+        let roles = roles_on(&self.api, facts.subject().as_str(), &scope).await?;
         if roles.is_empty() && scope != Scope::Unscoped {
             return Ok(None);
         }
-        let groups = if rules.groups { Some(groups_of(&self.api, user, domain).await?) } else { None };
-        let assignments = if rules.assignments { Some(assignments_of(&self.api, user, rules.system_assignments).await?) } else { None };
-        let mut facts = facts.with_scope(scope, roles);
+        self.completed(facts.with_scope(scope, roles)).await.map(Some)
+    }
+
+    /// What a token or a record says, with the groups, and the roles elsewhere, that the configuration asks for.
+    ///
+    /// # Errors
+    /// When Keystone could not tell.
+    pub(super) async fn completed(&self, facts: Facts) -> Result<Facts, ConnectorError> {
+        let (user, domain) = (facts.subject().as_str(), facts.domain().id.as_str());
+        let groups = async { if self.rules.groups { groups_of(&self.api, user, domain).await.map(Some) } else { Ok(None) } };
+        let given = facts.federated_groups();
+        let federated =
+            async { if self.rules.groups && !given.is_empty() { groups_by_id(&self.api, given, domain).await } else { Ok(Vec::new()) } };
+        let assignments = async {
+            match self.rules.assignments {
+                true => assignments_of(&self.api, user, self.rules.system_assignments).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let (groups, federated, assignments) = try_join3(groups, federated, assignments).await?;
+        let mut facts = facts;
         if let Some(groups) = groups {
-            facts = facts.with_groups(groups);
+            facts = facts.with_groups(groups.into_iter().chain(federated).collect());
         }
         if let Some(assignments) = assignments {
             facts = facts.with_assignments(assignments);
         }
-        Ok(Some(facts))
+        Ok(facts)
     }
 
     /// What would be said of the user if they signed in now and named no project. Who has no role on what the configuration asks for could not sign

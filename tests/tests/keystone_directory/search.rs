@@ -1,13 +1,14 @@
 //! Search and look-up within a domain.
 
+use connectors::{UnverifiedToken, Verdict};
+use denizen::seams::{Clock as _, SystemClock};
 use denizen_tests::{
-    configuration::password_of,
-    directory_conformance::{Fixture, Lacks, is_a_directory, tenant},
+    directory_conformance::{Fixture, Lacks, conforms, tenant},
     keystone::{
         Api, Settings,
         fixtures::{DEFAULT, DENIZEN_ACME, DENIZEN_NARROW, ODD, ZOE},
     },
-    slapd::content::{ODD_NAMES, mail},
+    slapd::content::{ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD, ODD_NAMES, PASSWORD, mail},
 };
 
 use super::*;
@@ -22,8 +23,13 @@ async fn people(admin: &Api) -> [String; 2] {
         let group = admin.create("/groups", "group", &json!({"name": "staff", "domain_id": domain})).await;
         let odd = if name == "acme" { ODD_NAMES.as_slice() } else { &[] };
         for person in people.iter().chain(odd) {
+            let password = match (name, *person) {
+                ("acme", "jane") => ACME_JANE_PASSWORD,
+                ("globex", "jane") => GLOBEX_JANE_PASSWORD,
+                _ => PASSWORD,
+            };
             let user = json!({
-                "name": person, "domain_id": domain, "email": mail(person, name), "enabled": *person != "dora", "password": password_of(name, person),
+                "name": person, "domain_id": domain, "email": mail(person, name), "enabled": *person != "dora", "password": password,
             });
             let made = admin.create("/users", "user", &user).await;
             if *person == "jane" {
@@ -41,7 +47,7 @@ async fn it_conforms_also_where_keystone_gives_three_at_a_time() {
         let Some(keystone) = Keystone::start_with(Settings { list_limit, ..Settings::default() }).await else { return };
         let cloud = Cloud::new(&keystone, |_| {});
         let [acme, globex] = people(&keystone.admin().await).await;
-        is_a_directory(&Fixture {
+        conforms(&Fixture {
             connector: &cloud.connector,
             id_attribute: "id",
             acme: tenant("acme", &cloud.id, &acme),
@@ -287,4 +293,26 @@ async fn many_users_are_gone_through_page_by_page() {
     assert_eq!(cloud.search(acme, "_", 10).await, (vec![ODD.to_owned(), "zz_top".to_owned()], false));
     let found = cloud.get(acme, Lookup::Mail("TOP@acme.example".to_owned())).await.unwrap();
     assert_eq!(claim(&found, "user_name"), "zz_top");
+}
+
+/// What the examples of `deploy/` have: tokens by the role `service` on a project, people by `reader` on the system.
+#[tokio::test]
+async fn people_are_read_in_a_scope_of_their_own() {
+    let Some(keystone) = Keystone::start().await else { return };
+    let service = json!({"project": {"name": "service", "domain": {"id": "default"}}});
+    let acme = keystone.domain("acme");
+    let one = Cloud::new(&keystone, |config| config["serviceAccount"]["scope"] = service.clone());
+    let error = one.try_search(acme, "jane", 10).await.unwrap_err();
+    assert!(matches!(error, ConnectorError::Refused(_)), "{error}");
+    let both = Cloud::new(&keystone, |config| {
+        config["serviceAccount"]["scope"] = service;
+        config["serviceAccount"]["directoryScope"] = json!({"system": "all"});
+        config["acceptTokens"] = json!(true);
+    });
+    assert_eq!(both.search(acme, "jane", 10).await, (vec!["jane".to_owned()], false));
+    let token = keystone.token("acme", "jane", Scope::Unscoped).await;
+    let now = SystemClock.now();
+    let verdict = both.connector.token.as_ref().unwrap().authenticate(UnverifiedToken::new(&token), now).await;
+    let Ok(Verdict::Genuine(verified)) = verdict else { panic!("{verdict:?}") };
+    assert_eq!(claim(&verified.user, "groups"), json!(["staff"]));
 }
