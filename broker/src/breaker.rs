@@ -12,7 +12,8 @@
 //! only watches, and tells the log; and a browser's way to the upstream's own pages it leaves alone, for whoever comes back
 //! from there has one chance.
 //!
-//! The log says that the upstream is unavailable once when that begins and once when it is over, for all ports of a breaker together.
+//! The log says that the upstream is unavailable once when that begins and once when it is over, for all ports of a breaker together; and
+//! likewise that it refuses the connector or answers what can not be used.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +40,8 @@ pub struct Breaker {
     /// Whether it opens, or only tells.
     opens: bool,
     outage: Outage,
+    /// Answers that are of no use.
+    trouble: Outage,
     state: Mutex<State>,
 }
 
@@ -73,14 +76,15 @@ impl Breaker {
     #[must_use]
     pub fn new(connector: ConnectorId) -> Self {
         let outage = Outage::new(connector, "an upstream is unavailable; it is told when it answers again", "the upstream answers again");
-        Self { opens: true, outage, state: Mutex::default() }
+        Self { opens: true, trouble: trouble(&outage), outage, state: Mutex::default() }
     }
 
     /// One that never opens, for ports that often need not ask.
     #[must_use]
     pub fn that_only_tells(connector: ConnectorId) -> Self {
         let begins = "tokens of an upstream can not be told, because it is unavailable; it is told when they can";
-        Self { opens: false, outage: Outage::new(connector, begins, "tokens of the upstream can be told again"), state: Mutex::default() }
+        let outage = Outage::new(connector, begins, "tokens of the upstream can be told again");
+        Self { opens: false, trouble: trouble(&outage), outage, state: Mutex::default() }
     }
 
     /// Makes a call, unless the upstream is left alone.
@@ -93,7 +97,14 @@ impl Breaker {
         let result = call.await;
         match &result {
             Err(error @ ConnectorError::Unavailable(_)) => self.failed(began, error, trial.is_some()),
-            _ => self.answered(),
+            Err(error) => {
+                self.answered();
+                self.trouble.is_met(error);
+            }
+            Ok(_) => {
+                self.answered();
+                self.trouble.is_over();
+            }
         }
         result
     }
@@ -141,6 +152,12 @@ impl Breaker {
         drop(state);
         self.outage.is_over();
     }
+}
+
+/// The answers of the same upstream that are of no use.
+fn trouble(of: &Outage) -> Outage {
+    let begins = "an upstream refuses the connector, or answers what can not be used; it is told when an answer can be";
+    Outage::new(of.connector().clone(), begins, "an answer of the upstream can be used again")
 }
 
 /// A port behind a breaker.

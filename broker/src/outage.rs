@@ -33,6 +33,11 @@ impl Outage {
         Self { connector, begins, ends, state: Mutex::default() }
     }
 
+    /// Whose it is.
+    pub(crate) const fn connector(&self) -> &ConnectorId {
+        &self.connector
+    }
+
     /// A call met it.
     pub(crate) fn is_met(&self, error: &ConnectorError) {
         if self.meet(Instant::now()) {

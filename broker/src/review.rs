@@ -78,10 +78,10 @@ pub enum Untold {
 }
 
 impl Untold {
-    /// Whether it is an upstream's outage, or a crowd in front of it: the log is told of those once, and not for each token.
+    /// Whether it is an upstream's trouble, or a crowd in front of it: the log is told of those once, and not for each token.
     #[must_use]
-    pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Upstream(_, ConnectorError::Unavailable(_)))
+    pub const fn is_told_once(&self) -> bool {
+        matches!(self, Self::Upstream(..))
     }
 }
 

@@ -178,7 +178,7 @@ async fn answer(app: &App, reviewer: &Reviewer, asked: &Asked, asking: Asking) -
         }
         Err((Refused::CouldNotTell(error), _)) => {
             Metrics::ended(&app.metrics.reviews, "unavailable");
-            if error.is_outage() {
+            if error.is_told_once() {
                 tracing::debug!(%error, "a token could not be reviewed");
             } else {
                 tracing::error!(%error, "a token could not be reviewed");

@@ -63,7 +63,7 @@ impl Api {
         let answer = self.ask(&self.reader, what, &url, None).await?;
         match answer.status() {
             StatusCode::OK => json(what, answer.body()).map(Some),
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::NOT_FOUND => own(what, &answer).map(|()| None),
             status => Err(failed(what, status)),
         }
     }
@@ -130,7 +130,7 @@ impl Api {
         let answer = self.ask(&self.account, WHAT, &url, Some(&subject)).await?;
         match answer.status() {
             StatusCode::OK => said(WHAT, answer.body()).map(Some),
-            StatusCode::NOT_FOUND => Ok(None),
+            StatusCode::NOT_FOUND => own(WHAT, &answer).map(|()| None),
             status => Err(failed(WHAT, status)),
         }
     }
@@ -164,13 +164,15 @@ impl Api {
         let (Some(url), Some(subject)) = (self.server.url(&["auth", "tokens"], &[]), secret_header(token)) else {
             return Ok(Revocation::Unknown);
         };
-        match self.server.send(Method::DELETE, &url, &[(CALLER, &caller), (SUBJECT, &subject)], Vec::new()).await?.status() {
-            StatusCode::NO_CONTENT => Ok(Revocation::Revoked),
-            StatusCode::NOT_FOUND => Ok(Revocation::Unknown),
-            StatusCode::UNAUTHORIZED => Ok(Revocation::CallerUnknown),
-            StatusCode::FORBIDDEN => Ok(Revocation::Forbidden),
-            status => Err(failed(WHAT, status)),
-        }
+        let answer = self.server.send(Method::DELETE, &url, &[(CALLER, &caller), (SUBJECT, &subject)], Vec::new()).await?;
+        let no = match answer.status() {
+            StatusCode::NO_CONTENT => return Ok(Revocation::Revoked),
+            StatusCode::NOT_FOUND => Revocation::Unknown,
+            StatusCode::UNAUTHORIZED => Revocation::CallerUnknown,
+            StatusCode::FORBIDDEN => Revocation::Forbidden,
+            status => return Err(failed(WHAT, status)),
+        };
+        own(WHAT, &answer).map(|()| no)
     }
 
     /// Asks as the service account: once more with a new token where Keystone no longer takes the one at hand.
@@ -221,7 +223,7 @@ impl Server {
         let answer = self.send(Method::POST, &url, &[], body).await?;
         match answer.status() {
             StatusCode::CREATED => {}
-            status if wrong.contains(&status) => return Ok(None),
+            status if wrong.contains(&status) => return own(what, &answer).map(|()| None),
             status => return Err(failed(what, status)),
         }
         let token = answer.headers().get(SUBJECT).and_then(|token| token.to_str().ok()).filter(|token| !token.is_empty());
@@ -285,6 +287,16 @@ fn continued(first: &Url, query: &[(&str, &str)], next: &str) -> Option<Url> {
 fn json(what: &str, body: &[u8]) -> Result<Value, ConnectorError> {
     // The parser's message holds no text of the document's, and is left out all the same.
     serde_json::from_slice(body).map_err(|_| unusable(what, "the answer is no JSON"))
+}
+
+/// Whether a "no" is Keystone's own, and not that of a proxy which has lost the way to it: its errors repeat the status.
+fn own(what: &str, answer: &Response<Vec<u8>>) -> Result<(), ConnectorError> {
+    let status = answer.status().as_u16();
+    let code = serde_json::from_slice::<Value>(answer.body()).ok().and_then(|body| body.pointer("/error/code").and_then(Value::as_u64));
+    if code == Some(status.into()) {
+        return Ok(());
+    }
+    Err(unusable(what, &format!("it answers {status}, and not as Keystone does: check the address, and what stands before Keystone")))
 }
 
 /// What an answer says of a token.

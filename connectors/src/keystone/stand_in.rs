@@ -135,6 +135,11 @@ pub(super) fn plain(status: u16, body: impl ToString) -> Answer {
     (status, None, body.to_string())
 }
 
+/// An error as Keystone writes it.
+pub(super) fn error(status: u16, message: impl ToString) -> Answer {
+    plain(status, json!({"error": {"code": status, "message": message.to_string(), "title": "an error"}}))
+}
+
 pub(super) fn issued(token: &str, body: &Value) -> Answer {
     (201, Some(token.to_owned()), json!({ "token": body }).to_string())
 }

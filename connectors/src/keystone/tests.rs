@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::{
     remembered::Remembered,
-    stand_in::{Asked, StandIn, build, issued, plain, token},
+    stand_in::{Asked, StandIn, build, error, issued, plain, token},
 };
 use crate::{
     Asks, AsksDomain, Audiences, Connector, ConnectorError, LoginName, Proven, Revocation, Secret, TokenBounds, UnverifiedToken, Verdict,
@@ -109,7 +109,7 @@ async fn t23_what_can_be_nobodys_is_not_sent() {
 
 #[tokio::test]
 async fn t29_a_wrong_password_is_no_and_everything_else_could_not_be_told() {
-    let stand_in = StandIn::start(|_| plain(401, "secret")).await;
+    let stand_in = StandIn::start(|_| error(401, "secret")).await;
     let connector = stand_in.connector(json!({}));
     assert!(sign_in(&connector, &named("alice")).await.unwrap().is_none());
     for answer in [plain(403, ""), plain(404, ""), plain(500, ""), plain(201, "secret"), plain(200, "{}")] {
@@ -293,7 +293,7 @@ async fn an_application_credential_is_its_owners_unless_it_is_for_certain_reques
     assert!(credential.authenticate("c1", &secret).await.unwrap().is_none());
     stand_in.answer(move |_| issued("theirs", &said(Value::Null)));
     assert!(matches!(credential.authenticate("c1", &secret).await, Err(ConnectorError::Unusable(_))));
-    stand_in.answer(|_| plain(401, ""));
+    stand_in.answer(|_| error(401, ""));
     assert!(credential.authenticate("c1", &secret).await.unwrap().is_none());
 }
 
@@ -313,7 +313,7 @@ async fn a_token_in_force_is_its_users_until_it_ends() {
         stand_in.answer(move |_| plain(200, json!({"token": token(json!({"expires_at": expires_at}))})));
         assert_eq!(matches!(review(&connector, &fernet(1)).await.unwrap(), Verdict::Genuine(_)), taken, "{expires_at}");
     }
-    stand_in.answer(|_| plain(404, fernet(1)));
+    stand_in.answer(|_| error(404, fernet(1)));
     assert!(!reason(review(&connector, &fernet(1)).await).contains("gAAAAA"));
     for status in [401, 403, 500] {
         stand_in.answer(move |_| plain(status, fernet(1)));
@@ -357,7 +357,7 @@ async fn t52_what_is_no_keystone_token_never_reaches_keystone() {
 
 #[tokio::test]
 async fn tokens_that_others_bear_are_refused() {
-    let stand_in = StandIn::start(|_| plain(404, "")).await;
+    let stand_in = StandIn::start(|_| error(404, "")).await;
     let connector = stand_in.connector(json!({}));
     let trust = |impersonation: Value| json!({"OS-TRUST:trust": {"id": "t1", "trustor_user": {"id": "u1"}, "trustee_user": {"id": "u2"}, "impersonation": impersonation}});
     let cases = [
@@ -379,7 +379,7 @@ async fn tokens_that_others_bear_are_refused() {
 
 #[tokio::test]
 async fn a_trust_within_a_domain_is_taken_where_that_is_allowed() {
-    let stand_in = StandIn::start(|_| plain(404, "")).await;
+    let stand_in = StandIn::start(|_| error(404, "")).await;
     let connector = stand_in.connector(json!({"trusts": "allow", "userDirectory": true, "groups": false}));
     let answers = |trustor: &'static str, trustee_domain: &'static str| {
         move |asked: &Asked| match asked.line.contains("/users/") {

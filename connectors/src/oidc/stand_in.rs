@@ -142,7 +142,7 @@ async fn serve(mut stream: TcpStream, answers: Answers, counts: Counts) {
     }
     let path = request.split([' ', '?']).nth(1).unwrap().to_owned();
     *counts.lock().unwrap().entry(path.clone()).or_default() += 1;
-    let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or(Answer::Plain(404, "", String::new()));
+    let answer = answers.lock().unwrap().get(&path).cloned().unwrap_or(Answer::Plain(404, "", r#"{"error": {"code": 404}}"#.to_owned()));
     // Whoever asked may be gone.
     let _ = match answer {
         Answer::Plain(status, headers, body) => {

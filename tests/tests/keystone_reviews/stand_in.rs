@@ -31,7 +31,7 @@ impl StandIn {
                 _ if token("x-auth-token") != "the-service-token" => Reply::new(401, "{}"),
                 _ if seen.uri.path() != super::house::TOKENS => Reply::new(200, r#"{"groups": [], "role_assignments": [], "links": {}}"#),
                 _ if known.lock().unwrap().contains(&token("x-subject-token")) => Reply::new(200, body("jane")),
-                _ => Reply::new(404, "{}"),
+                _ => Reply::new(404, r#"{"error": {"code": 404}}"#),
             }
         });
         let folder = denizen_tests::folder::new("stand-in");

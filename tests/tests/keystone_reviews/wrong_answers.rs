@@ -21,6 +21,7 @@ fn no_answers() -> Vec<(&'static str, Manner)> {
         ("401", Reply::new(401, "{}")),
         ("403", Reply::new(403, "{}")),
         ("400", Reply::new(400, "{}")),
+        ("a proxy's 404", Reply::new(404, "a page of someone's")),
         ("413", Reply::new(413, "{}")),
         ("429", Reply::new(429, "{}").with_header("retry-after", "1")),
         ("500", Reply::new(500, "a page")),
@@ -77,9 +78,9 @@ async fn t29_an_answer_about_a_token_that_is_none_is_no_refusal() {
         relay.pass_on();
         soon_good(service, &token).await;
     }
-    // It says no by one status alone, and that is remembered.
+    // It says no in one way alone, and that is remembered.
     let token = keystone.token("acme", "jane", Scope::Unscoped).await;
-    relay.set(When::path(TOKENS).method("GET"), Manner::Answer(Reply::new(404, "a page of someone's")));
+    relay.set(When::path(TOKENS).method("GET"), Manner::Answer(Reply::new(404, r#"{"error": {"code": 404}}"#)));
     assert!(house.reviewed(&token).await.is_null());
     relay.pass_on();
     let asked = house.asked();

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     keystone::{
         auth::{By, Proof, Wanted},
-        stand_in::{Answer, Asked, PASSWORD, StandIn, issued, plain, token},
+        stand_in::{Answer, Asked, PASSWORD, StandIn, error, issued, plain, token},
     },
     network::Networks,
 };
@@ -80,7 +80,7 @@ async fn t29_an_account_whose_new_token_is_refused_is_not_logged_in_again_and_ag
 
 #[tokio::test]
 async fn t29_a_wrong_password_of_the_account_is_not_tried_again_and_again() {
-    let stand_in = StandIn::start_whole(|_| plain(401, PASSWORD)).await;
+    let stand_in = StandIn::start_whole(|_| error(401, PASSWORD)).await;
     let api = api(&stand_in, Duration::from_millis(300));
     for _ in 0..5 {
         let Err(ConnectorError::Refused(why)) = user(&api).await else { panic!() };
@@ -139,7 +139,10 @@ async fn t29_each_answer_is_what_it_means_and_nothing_of_it_is_told() {
         outcomes
     };
     user(&api).await.unwrap();
-    assert!(matches!(said(plain(404, "sensitive")).await, [Ok(false), Ok(false)]));
+    assert!(matches!(said(error(404, "sensitive")).await, [Ok(false), Ok(false)]));
+    for not_its_own in ["sensitive", "<html>", "{}", r#"{"error": {"code": 403}}"#, r#"{"error": {"code": "404"}}"#] {
+        assert!(matches!(said(plain(404, not_its_own)).await, [Err(Unusable(_)), Err(Unusable(_))]), "{not_its_own}");
+    }
     assert!(matches!(said(plain(403, "sensitive")).await, [Err(Refused(_)), Err(Refused(_))]));
     for status in [500, 502, 503, 504, 429] {
         assert!(matches!(said(plain(status, "sensitive")).await, [Err(Unavailable(_)), Err(Unavailable(_))]), "{status}");
@@ -177,7 +180,8 @@ async fn t29_a_proof_is_right_wrong_or_could_not_be_told() {
         api.issue(json!({})).await
     };
     assert_eq!(outcome(issued("theirs", &token(json!({})))).await.unwrap().unwrap().token.expose(), "theirs");
-    assert!(outcome(plain(401, "")).await.unwrap().is_none());
+    assert!(outcome(error(401, "")).await.unwrap().is_none());
+    assert!(matches!(outcome(plain(401, "a proxy wants to know who you are")).await, Err(ConnectorError::Unusable(_))));
     for (status, body) in [(201, json!({"token": {}}).to_string()), (200, String::new()), (404, String::new()), (400, String::new())] {
         assert!(matches!(outcome(plain(status, body)).await, Err(ConnectorError::Unusable(_))), "{status}");
     }
@@ -266,12 +270,14 @@ async fn a_token_is_taken_back_by_the_right_of_whoever_asks() {
     let caller = Secret::new("callers".to_owned());
     let outcomes = [(204, Revocation::Revoked), (404, Revocation::Unknown), (401, Revocation::CallerUnknown), (403, Revocation::Forbidden)];
     for (status, expected) in outcomes {
-        stand_in.answer(move |_| plain(status, ""));
+        stand_in.answer(move |_| if status == 204 { plain(status, "") } else { error(status, "") });
         assert_eq!(api.delete(&caller, "theirs").await.unwrap(), expected);
     }
     let asked = stand_in.asked().pop().unwrap();
     assert_eq!(asked.line, "DELETE /v3/auth/tokens");
     assert_eq!((asked.header("x-auth-token"), asked.header("x-subject-token")), (Some("callers"), Some("theirs")));
+    stand_in.answer(|_| plain(404, "a page"));
+    assert!(matches!(api.delete(&caller, "theirs").await, Err(ConnectorError::Unusable(_))));
     stand_in.answer(|_| plain(500, ""));
     assert!(matches!(api.delete(&caller, "theirs").await, Err(ConnectorError::Unavailable(_))));
     stand_in.answer(|_| plain(200, ""));
