@@ -12,6 +12,7 @@
 //! 4. Run the directory conformance suite of `tests/` against a real server.
 
 pub mod config;
+mod faults;
 pub mod file;
 mod http;
 pub mod keystone;

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::{
     Admitted, SignInError,
     guessing::{Guesser, Guessing},
-    password::{NO_ONE, admitted, in_even_time, required},
+    password::{NO_ONE, admitted, counted, in_even_time, required},
 };
 use crate::tenancy::{Admission, Wired};
 
@@ -59,12 +59,7 @@ impl CredentialSignIn {
         guesser: &Guesser,
         now: OffsetDateTime,
     ) -> Result<Admitted, SignInError> {
-        self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
-        let result = in_even_time(connector, self.look(connector, typed, now)).await;
-        if !matches!(result, Err(SignInError::Wrong)) {
-            self.guessing.give_back(guesser);
-        }
-        result
+        counted(&self.guessing, guesser, now, in_even_time(connector, self.look(connector, typed, now))).await
     }
 
     async fn look(&self, connector: &Wired, typed: &TypedCredential<'_>, now: OffsetDateTime) -> Result<Admitted, SignInError> {

@@ -143,12 +143,7 @@ impl PasswordSignIn {
         guesser: &Guesser,
         now: OffsetDateTime,
     ) -> Result<Admitted, SignInError> {
-        self.guessing.take(guesser, now).map_err(SignInError::Slowed)?;
-        let result = in_even_time(connector, self.look(connector, typed, now)).await;
-        if !matches!(result, Err(SignInError::Wrong)) {
-            self.guessing.give_back(guesser);
-        }
-        result
+        counted(&self.guessing, guesser, now, in_even_time(connector, self.look(connector, typed, now))).await
     }
 
     async fn look(&self, connector: &Wired, typed: &Typed<'_>, now: OffsetDateTime) -> Result<Admitted, SignInError> {
@@ -207,6 +202,21 @@ impl PasswordSignIn {
 
 /// So often a "no" of such an upstream is told: at the next full step from the question on.
 const STEP: Duration = Duration::milliseconds(500);
+
+/// A try that is counted before it is made, and is not one where it was right or could not be told.
+pub(super) async fn counted<T>(
+    guessing: &Guessing,
+    guesser: &Guesser,
+    now: OffsetDateTime,
+    look: impl Future<Output = Result<T, SignInError>>,
+) -> Result<T, SignInError> {
+    guessing.take(guesser, now).map_err(SignInError::Slowed)?;
+    let result = look.await;
+    if !matches!(result, Err(SignInError::Wrong)) {
+        guessing.give_back(guesser);
+    }
+    result
+}
 
 /// A try, whose failure says nothing by how long it took: a Keystone tells of an unknown domain or user at once, and of a wrong
 /// password once it has hashed it.

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     Secret,
+    faults::Faults,
     http::{Http, Roots},
-    network::Networks,
 };
 
 /// A checked configuration.
@@ -70,32 +70,12 @@ impl Tenancy {
     }
 }
 
-/// Faults, as (path relative to the connector's entry, message).
-#[derive(Default)]
-struct Faults(Vec<(String, String)>);
-
-impl Faults {
-    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.push((path.into(), message.into()));
-    }
-
-    fn check<T>(&mut self, path: &str, outcome: Result<T, String>) -> Option<T> {
-        outcome.map_err(|message| self.add(path, message)).ok()
-    }
-}
-
 const ONE_OF_BOTH: &str = "give either its `id` or its `name`: 1 to 255 characters, none of them a control character";
 
 impl Plan {
     pub(super) fn new(config: &KeystoneConfig, mapping: &Mapping, fixed_tenant: bool) -> Result<Self, Vec<(String, String)>> {
         let mut faults = Faults::default();
-        let networks = match Networks::parse(&config.allowed_networks) {
-            Ok(networks) => networks,
-            Err(wrong) => {
-                wrong.into_iter().for_each(|(index, message)| faults.add(format!("allowedNetworks[{index}]"), message));
-                Networks::default()
-            }
-        };
+        let networks = faults.networks(&config.allowed_networks);
         let http = Http::new("keystone", roots(config, &mut faults), networks);
         let base = base(config, &http, &mut faults);
         let proof = proof(&config.service_account, &mut faults);
@@ -103,11 +83,11 @@ impl Plan {
         let rules = rules(config, mapping, fixed_tenant, &mut faults);
         tokens(config.tokens, &mut faults);
         match (base, proof) {
-            (Some(base), Some(proof)) if faults.0.is_empty() => {
+            (Some(base), Some(proof)) if faults.is_empty() => {
                 let server = Arc::new(Server { base, http });
                 Ok(Self { server, proof, directory_proof, rules, accept_tokens: config.accept_tokens, tokens: config.tokens })
             }
-            _ => Err(faults.0),
+            _ => Err(faults.into_list()),
         }
     }
 }

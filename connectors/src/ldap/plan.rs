@@ -11,7 +11,7 @@ use super::{
     connect::{Server, Servers, ServiceAccount, tls},
     filter::{Attribute, DnTemplate, Filter, FilterTemplate, OperatorFilter},
 };
-use crate::Secret;
+use crate::{Secret, faults::Faults};
 
 /// Attributes that change or are given again, and so are nobody's id.
 const NO_IDS: [&str; 7] = ["uid", "mail", "cn", "dn", "sAMAccountName", "userPrincipalName", "displayName"];
@@ -87,30 +87,18 @@ pub(super) struct Plan {
     pub(super) groups: Option<GroupPlan>,
 }
 
-/// Collects faults, so that an operator sees all of them at once.
-#[derive(Default)]
-struct Faults(Vec<(String, String)>);
+/// The attributes of a list.
+fn attributes(faults: &mut Faults, path: &str, names: &[String]) -> Vec<Attribute> {
+    let parsed = names.iter().enumerate().map(|(i, name)| faults.check(&format!("{path}[{i}]"), Attribute::parse(name)));
+    parsed.collect::<Vec<_>>().into_iter().flatten().collect()
+}
 
-impl Faults {
-    fn add(&mut self, path: &str, message: impl Into<String>) {
-        self.0.push((path.to_owned(), message.into()));
+/// The same where there must be one.
+fn required(faults: &mut Faults, path: &str, names: &[String]) -> Vec<Attribute> {
+    if names.is_empty() {
+        faults.add(path, "give at least one attribute");
     }
-
-    fn take<T>(&mut self, path: &str, result: Result<T, String>) -> Option<T> {
-        result.map_err(|message| self.add(path, message)).ok()
-    }
-
-    fn attributes(&mut self, path: &str, names: &[String]) -> Vec<Attribute> {
-        let parsed = names.iter().enumerate().map(|(i, name)| self.take(&format!("{path}[{i}]"), Attribute::parse(name)));
-        parsed.collect::<Vec<_>>().into_iter().flatten().collect()
-    }
-
-    fn required(&mut self, path: &str, names: &[String]) -> Vec<Attribute> {
-        if names.is_empty() {
-            self.add(path, "give at least one attribute");
-        }
-        self.attributes(path, names)
-    }
+    attributes(faults, path, names)
 }
 
 impl Plan {
@@ -129,10 +117,10 @@ impl Plan {
             _ => None,
         };
         match (servers, timeout, users, groups) {
-            (Some(servers), Some(timeout), Some(users), groups @ (None | Some(Some(_)))) if faults.0.is_empty() => {
+            (Some(servers), Some(timeout), Some(users), groups @ (None | Some(Some(_)))) if faults.is_empty() => {
                 Ok(Self { servers, account, timeout, connections: config.connections, users, groups: groups.flatten() })
             }
-            _ => Err(faults.0),
+            _ => Err(faults.into_list()),
         }
     }
 }
@@ -149,9 +137,9 @@ fn servers(config: &LdapConfig, faults: &mut Faults) -> Option<Servers> {
     let timeout = seconds(faults, "connectTimeoutSeconds", config.connect_timeout_seconds);
     let parse = |text: &String| Server::parse(text, config.start_tls, config.allow_plain);
     let servers: Vec<_> = match (&config.url, config.urls.as_slice()) {
-        (Some(url), []) => faults.take("url", parse(url)).into_iter().collect(),
+        (Some(url), []) => faults.check("url", parse(url)).into_iter().collect(),
         (None, [_, ..]) => {
-            let parsed = config.urls.iter().enumerate().map(|(i, url)| faults.take(&format!("urls[{i}]"), parse(url)));
+            let parsed = config.urls.iter().enumerate().map(|(i, url)| faults.check(&format!("urls[{i}]"), parse(url)));
             parsed.collect::<Vec<_>>().into_iter().flatten().collect()
         }
         _ => {
@@ -159,12 +147,12 @@ fn servers(config: &LdapConfig, faults: &mut Faults) -> Option<Servers> {
             return None;
         }
     };
-    let tls = if servers.iter().any(Server::has_tls) { Some(faults.take("caFile", tls(config.ca_file.as_deref()))?) } else { None };
+    let tls = if servers.iter().any(Server::has_tls) { Some(faults.check("caFile", tls(config.ca_file.as_deref()))?) } else { None };
     Some(Servers::new(servers, tls, timeout?))
 }
 
 fn account(config: &LdapConfig, faults: &mut Faults) -> Option<ServiceAccount> {
-    let password = faults.take("bindPassword", Secret::read(config.bind_password.as_ref(), config.bind_password_file.as_deref()))?;
+    let password = faults.check("bindPassword", Secret::read(config.bind_password.as_ref(), config.bind_password_file.as_deref()))?;
     match (&config.bind_dn, password) {
         (None, None) => None,
         // A DN without a password is an anonymous bind that looks like a real one (RFC 4513, 5.1.2).
@@ -183,22 +171,22 @@ fn account(config: &LdapConfig, faults: &mut Faults) -> Option<ServiceAccount> {
 fn users(config: &LdapConfig, tenant_claim: Option<&str>, fixed_tenant: bool, faults: &mut Faults) -> Option<UserPlan> {
     let search = &config.user_search;
     let at = |field: &str| format!("userSearch.{field}");
-    let base = faults.take(&at("base"), plain_dn(&search.base));
-    let mut filters = vec![faults.take(&at("filter"), OperatorFilter::parse(&search.filter)).map(Filter::Operator)];
+    let base = faults.check(&at("base"), plain_dn(&search.base));
+    let mut filters = vec![faults.check(&at("filter"), OperatorFilter::parse(&search.filter)).map(Filter::Operator)];
     if let Some(enabled) = &search.enabled_filter {
-        filters.push(faults.take(&at("enabledFilter"), OperatorFilter::parse(enabled)).map(Filter::Operator));
+        filters.push(faults.check(&at("enabledFilter"), OperatorFilter::parse(enabled)).map(Filter::Operator));
     }
-    let id = faults.take(&at("idAttribute"), Attribute::parse(&search.id_attribute));
+    let id = faults.check(&at("idAttribute"), Attribute::parse(&search.id_attribute));
     if id.as_ref().is_some_and(|id| NO_IDS.iter().any(|no| id.is(no))) {
-        faults.add(&at("idAttribute"), "it must be immutable and never given again, as entryUUID and objectGUID are");
+        faults.add(at("idAttribute"), "it must be immutable and never given again, as entryUUID and objectGUID are");
     }
-    let usernames = faults.required(&at("usernameAttributes"), &search.username_attributes);
-    let searched = faults.required(&at("searchAttributes"), &search.search_attributes);
-    let mail = faults.take(&at("mailAttribute"), Attribute::parse(&search.mail_attribute));
-    let more = faults.attributes(&at("attributes"), &search.attributes);
-    let single_valued = faults.attributes(&at("singleValued"), &search.single_valued);
+    let usernames = required(faults, &at("usernameAttributes"), &search.username_attributes);
+    let searched = required(faults, &at("searchAttributes"), &search.search_attributes);
+    let mail = faults.check(&at("mailAttribute"), Attribute::parse(&search.mail_attribute));
+    let more = attributes(faults, &at("attributes"), &search.attributes);
+    let single_valued = attributes(faults, &at("singleValued"), &search.single_valued);
     for (index, attribute) in more.iter().enumerate().filter(|(_, a)| NO_CLAIMS.iter().any(|no| a.is(no))) {
-        faults.add(&at(&format!("attributes[{index}]")), format!("`{}` can not be read", attribute.as_str()));
+        faults.add(at(&format!("attributes[{index}]")), format!("`{}` can not be read", attribute.as_str()));
     }
     let tenancy = user_tenancy(search, tenant_claim, fixed_tenant, faults);
     let (base, id, mail, tenancy) = (base?, id?, mail?, tenancy?);
@@ -249,10 +237,10 @@ fn plain_dn(text: &str) -> Result<String, String> {
 }
 
 fn user_tenancy(search: &UserSearchConfig, tenant_claim: Option<&str>, fixed_tenant: bool, faults: &mut Faults) -> Option<UserTenancy> {
-    let filter = search.tenant_filter.as_ref().map(|text| faults.take("userSearch.tenantFilter", FilterTemplate::parse(text)));
+    let filter = search.tenant_filter.as_ref().map(|text| faults.check("userSearch.tenantFilter", FilterTemplate::parse(text)));
     let base = search.tenant_base.as_ref().map(|text| {
         let template = DnTemplate::parse(text).and_then(|t| if t.has_tenant() { Ok(t) } else { Err("it must hold `{tenant}`".to_owned()) });
-        faults.take("userSearch.tenantBase", template)
+        faults.check("userSearch.tenantBase", template)
     });
     if fixed_tenant {
         if filter.is_some() || base.is_some() {
@@ -276,18 +264,18 @@ fn user_tenancy(search: &UserSearchConfig, tenant_claim: Option<&str>, fixed_ten
 fn group_plan(config: &GroupsConfig, users: &UserPlan, fixed_tenant: bool, faults: &mut Faults) -> Option<GroupPlan> {
     let membership = match (&config.member_of, &config.search) {
         (Some(member_of), None) => {
-            faults.take("groups.memberOf.attribute", Attribute::parse(&member_of.attribute)).map(Membership::MemberOf)
+            faults.check("groups.memberOf.attribute", Attribute::parse(&member_of.attribute)).map(Membership::MemberOf)
         }
         (None, Some(search)) => {
             let base = match (&search.base, &users.tenancy.base) {
-                (Some(base), _) => faults.take("groups.search.base", DnTemplate::parse(base)),
+                (Some(base), _) => faults.check("groups.search.base", DnTemplate::parse(base)),
                 (None, Some(base)) => Some(base.clone()),
-                (None, None) => faults.take("groups.search.base", Err("give the DN below which the groups are".to_owned())),
+                (None, None) => faults.check("groups.search.base", Err("give the DN below which the groups are".to_owned())),
             };
-            let member = faults.take("groups.search.memberAttribute", Attribute::parse(&search.member_attribute));
+            let member = faults.check("groups.search.memberAttribute", Attribute::parse(&search.member_attribute));
             base.zip(member).map(|(base, member)| Membership::Search { base, member })
         }
-        _ => faults.take("groups", Err("give either `memberOf` or `search`".to_owned())),
+        _ => faults.check("groups", Err("give either `memberOf` or `search`".to_owned())),
     };
     if config.nested && matches!(&membership, Some(Membership::Search { member, .. }) if is_by_name(member)) {
         faults.add("groups.nested", "groups that list usernames can not hold groups");
@@ -295,8 +283,8 @@ fn group_plan(config: &GroupsConfig, users: &UserPlan, fixed_tenant: bool, fault
     if config.most == 0 {
         faults.add("groups.most", "it must be at least 1");
     }
-    let own_filter = config.tenant_filter.as_ref().map(|text| faults.take("groups.tenantFilter", FilterTemplate::parse(text)));
-    let own_attribute = config.tenant_attribute.as_ref().map(|name| faults.take("groups.tenantAttribute", Attribute::parse(name)));
+    let own_filter = config.tenant_filter.as_ref().map(|text| faults.check("groups.tenantFilter", FilterTemplate::parse(text)));
+    let own_attribute = config.tenant_attribute.as_ref().map(|name| faults.check("groups.tenantAttribute", Attribute::parse(name)));
     let has_base = matches!(&membership, Some(Membership::Search { base, .. }) if base.has_tenant());
     if fixed_tenant && (has_base || own_filter.is_some() || own_attribute.is_some()) {
         faults.add("groups", "leave the tenant out: the connector's tenant is fixed");
@@ -314,13 +302,13 @@ fn group_plan(config: &GroupsConfig, users: &UserPlan, fixed_tenant: bool, fault
     } else if let Some(attribute) = &users.tenancy.attribute {
         Some(GroupTenancy::Attribute(attribute.clone()))
     } else {
-        faults.take(
+        faults.check(
             "groups",
             Err("the groups' tenant is not known: give `tenantAttribute`, `tenantFilter`, or `{tenant}` in `search.base`".to_owned()),
         )
     };
-    let filter = faults.take("groups.filter", OperatorFilter::parse(&config.filter)).map(Filter::Operator);
-    let name = faults.take("groups.nameAttribute", Attribute::parse(&config.name_attribute));
+    let filter = faults.check("groups.filter", OperatorFilter::parse(&config.filter)).map(Filter::Operator);
+    let name = faults.check("groups.nameAttribute", Attribute::parse(&config.name_attribute));
     Some(GroupPlan { membership: membership?, filter: filter?, name: name?, tenancy: tenancy?, nested: config.nested, most: config.most })
 }
 

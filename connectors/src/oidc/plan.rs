@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     Secret,
+    faults::Faults,
     http::{Http, Roots},
-    network::Networks,
 };
 
 /// What Denizen says itself in an authorization request, so that nobody else can.
@@ -68,30 +68,10 @@ pub(super) enum ClientProof {
     Key(ClientKey),
 }
 
-/// Faults, as (path relative to the connector's entry, message).
-#[derive(Default)]
-struct Faults(Vec<(String, String)>);
-
-impl Faults {
-    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.push((path.into(), message.into()));
-    }
-
-    fn check<T>(&mut self, path: &str, outcome: Result<T, String>) -> Option<T> {
-        outcome.map_err(|message| self.add(path, message)).ok()
-    }
-}
-
 impl Plan {
     pub(super) fn new(config: &OidcConfig) -> Result<Self, Vec<(String, String)>> {
         let mut faults = Faults::default();
-        let networks = match Networks::parse(&config.allowed_networks) {
-            Ok(networks) => networks,
-            Err(wrong) => {
-                wrong.into_iter().for_each(|(index, message)| faults.add(format!("allowedNetworks[{index}]"), message));
-                Networks::default()
-            }
-        };
+        let networks = faults.networks(&config.allowed_networks);
         let http = Http::new("oidc", roots(&config.issuer, &mut faults), networks);
         let document = document(&config.issuer, &http, &mut faults);
         let audiences = audiences(config, &mut faults);
@@ -104,11 +84,11 @@ impl Plan {
             );
         }
         match document {
-            Some(document) if faults.0.is_empty() => {
+            Some(document) if faults.is_empty() => {
                 let issuer = Issuer::new(&config.issuer.url, &config.issuer.allowed_tenant_ids);
                 Ok(Self { issuer, document, algorithms, audiences, http, accept_tokens: config.accept_tokens, client })
             }
-            _ => Err(faults.0),
+            _ => Err(faults.into_list()),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn write(flags: &Flags, wanted: &Wanted<'_>, report: &mut Report) -> 
     rest(flags, report);
     notes(wanted, report);
 
-    let connector = wanted.connector;
+    let connector = as_text(wanted.connector.as_str());
     let issuer = wanted.issuer.map_or_else(|| "\"${DENIZEN_ISSUER}\"".to_owned(), |issuer| quoted(issuer.as_str().trim_end_matches('/')));
     let mut text = String::from(
         "# Made by `denizen config import keystone-auth`. Each `${…}` is to be filled in, here or in the environment:\n\
@@ -231,6 +231,13 @@ fn notes(wanted: &Wanted<'_>, report: &mut Report) {
     ]);
 }
 
+/// A connector's id as YAML: in quotes where it would be taken for a number, a truth or nothing.
+fn as_text(id: &str) -> String {
+    let is_plain =
+        id.starts_with(|c: char| c.is_ascii_alphabetic()) && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"].contains(&id);
+    if is_plain { id.to_owned() } else { quoted(id) }
+}
+
 /// A text as YAML, in which nothing is a variable.
 fn quoted(text: &str) -> String {
     let escaped = if text == BLANK_URL { text.to_owned() } else { text.replace("${", "$${") };
@@ -240,6 +247,13 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{super::flags::parse, *};
+
+    #[test]
+    fn an_id_stays_a_text() {
+        for (id, expected) in [("cloud", "cloud"), ("123", "\"123\""), ("true", "\"true\""), ("1e3", "\"1e3\"")] {
+            assert_eq!(as_text(id), expected);
+        }
+    }
     use crate::config::load_text;
 
     fn written(arguments: &[&str], issuer: Option<&str>) -> (String, Report) {
