@@ -2,6 +2,8 @@
 //! sessions when Keystone says otherwise later.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "keystone_sign_in/colleagues.rs"]
+mod colleagues;
 #[path = "keystone_sign_in/strangers.rs"]
 mod strangers;
 

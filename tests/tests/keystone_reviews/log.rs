@@ -3,6 +3,7 @@
 use denizen_tests::{
     Authorization, Broker, Keystone, Relay, Service, Tokens,
     configuration::{password_of, secret_of},
+    form::links,
     keystone::Scope,
     relay::{Manner, Reply, When},
 };
@@ -100,6 +101,14 @@ async fn no_token_no_password_and_no_body_of_keystones_is_in_the_log_at_its_most
     let request = Authorization::for_search(broker.issuer()).with("tenant", "acme").with("scope", scope);
     let wrong = "a-wrong-password-of-janes";
     broker.browser().try_sign_in(&request, "jane", wrong).await.expect(422);
+    let credential = &fixtures.application_credential;
+    for (secret, status) in [(wrong, 422), (credential.secret.as_str(), 303)] {
+        let mut browser = broker.browser();
+        let page = browser.open(&request.path()).await.expect(200);
+        let link = links(&page.text).into_iter().find(|link| link.contains("/login/cloud/credential")).unwrap();
+        let page = browser.open(&link).await.expect(200);
+        browser.submit(&page, &[("credential_id", &credential.id), ("credential_secret", secret)]).await.expect(status);
+    }
     let code = broker.browser().sign_in(&request, "jane", &password_of("acme", "jane")).await;
     let tokens: Tokens = service.exchange(&request, &code).await;
     let found = service.search(tokens.access(), "/api/v1/users", "jo").await;
