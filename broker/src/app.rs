@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration as StdDuration};
 
 use crate::{
     branding::Looks,
-    breaker::{Breaker, Guarded},
+    breaker::Breaker,
     config::{Config, Loaded, seconds},
     deadline::Deadline,
     directory::People,
@@ -197,31 +197,23 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
     let listed = listed_by_default(&policy.tenant_rule, &whole.tenants, whole.create_tenants);
     // Those that ask the upstream at every call stand behind its breaker; the deadline is within, so that what is late counts.
     let (breaker, watch) = (Arc::new(Breaker::new(config.id.clone())), Arc::new(Breaker::that_only_tells(config.id.clone())));
-    let password = connector.password.map(|port| {
-        let bound = Arc::new(Deadline::<dyn PasswordLogin>::new(port, within));
-        Arc::new(Guarded::<dyn PasswordLogin>::new(bound, Arc::clone(&breaker))) as Arc<dyn PasswordLogin>
-    });
-    let directory = connector.directory.map(|port| {
-        let bound = Arc::new(Deadline::<dyn Directory>::new(port, within));
-        Arc::new(Guarded::<dyn Directory>::new(bound, Arc::clone(&breaker))) as Arc<dyn Directory>
-    });
-    let credential = connector.credential.map(|port| {
-        let bound = Arc::new(Deadline::<dyn CredentialLogin>::new(port, within));
-        Arc::new(Guarded::<dyn CredentialLogin>::new(bound, Arc::clone(&breaker))) as Arc<dyn CredentialLogin>
-    });
-    let renewal = connector.renewal.map(|port| {
-        let bound = Arc::new(Deadline::<dyn Renewal>::new(port, within));
-        Arc::new(Guarded::<dyn Renewal>::new(bound, Arc::clone(&breaker))) as Arc<dyn Renewal>
-    });
-    let revocation = connector.revocation.map(|port| {
-        let bound = Arc::new(Deadline::<dyn TokenRevocation>::new(port, within));
-        // Anyone may ask for it, with whatever text: what goes wrong there must not stand in the way of what reviewers ask.
-        Arc::new(Guarded::<dyn TokenRevocation>::new(bound, Arc::new(Breaker::new(config.id.clone())))) as Arc<dyn TokenRevocation>
-    });
+    let password = connector
+        .password
+        .map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within).behind(&breaker)) as Arc<dyn PasswordLogin>);
+    let directory =
+        connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within).behind(&breaker)) as Arc<dyn Directory>);
+    let credential = connector
+        .credential
+        .map(|port| Arc::new(Deadline::<dyn CredentialLogin>::new(port, within).behind(&breaker)) as Arc<dyn CredentialLogin>);
+    let renewal = connector.renewal.map(|port| Arc::new(Deadline::<dyn Renewal>::new(port, within).behind(&breaker)) as Arc<dyn Renewal>);
+    // Anyone may ask for it, with whatever text: what goes wrong there must not stand in the way of what reviewers ask.
+    let apart = Arc::new(Breaker::new(config.id.clone()));
+    let revocation = connector
+        .revocation
+        .map(|port| Arc::new(Deadline::<dyn TokenRevocation>::new(port, within).behind(&apart)) as Arc<dyn TokenRevocation>);
     let token = connector.token.map(|port| {
-        let guard = if port.bounds().asks_upstream { breaker } else { watch };
-        let bound = Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within));
-        Arc::new(Guarded::<dyn TokenAuthentication>::new(bound, guard)) as Arc<dyn TokenAuthentication>
+        let guard = if port.bounds().asks_upstream { &breaker } else { &watch };
+        Arc::new(Deadline::<dyn TokenAuthentication>::new(port, within).behind(guard)) as Arc<dyn TokenAuthentication>
     });
     Wired {
         display_name: config.display_name.unwrap_or_else(|| config.id.as_str().to_owned()),

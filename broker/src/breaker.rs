@@ -15,15 +15,10 @@
 //! The log says that the upstream is unavailable once when that begins and once when it is over, for all ports of a breaker together; and
 //! likewise that it refuses the connector or answers what can not be used.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
-use claims_mapping::{ConnectorId, Subject, TenantScope, UpstreamUser};
-use connectors::{
-    Asks, ConnectorError, CredentialLogin, Directory, Found, LoginName, Lookup, PasswordLogin, Proven, Renewal, Renewed, Revocation,
-    Secret, TokenAuthentication, TokenBounds, TokenRevocation, UnverifiedToken, UserQuery, Verdict,
-};
-use time::OffsetDateTime;
+use claims_mapping::ConnectorId;
+use connectors::ConnectorError;
 use tokio::time::{Duration, Instant};
 
 use crate::outage::Outage;
@@ -158,83 +153,6 @@ impl Breaker {
 fn trouble(of: &Outage) -> Outage {
     let begins = "an upstream refuses the connector, or answers what can not be used; it is told when an answer can be";
     Outage::new(of.connector().clone(), begins, "an answer of the upstream can be used again")
-}
-
-/// A port behind a breaker.
-pub struct Guarded<P: ?Sized> {
-    breaker: Arc<Breaker>,
-    port: Arc<P>,
-}
-
-impl<P: ?Sized> std::fmt::Debug for Guarded<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guarded").field("breaker", &self.breaker).finish_non_exhaustive()
-    }
-}
-
-impl<P: ?Sized> Guarded<P> {
-    /// Puts a port behind a breaker. The port has a deadline already: one that never answers would never be counted.
-    #[must_use]
-    pub const fn new(port: Arc<P>, breaker: Arc<Breaker>) -> Self {
-        Self { breaker, port }
-    }
-}
-
-#[async_trait]
-impl PasswordLogin for Guarded<dyn PasswordLogin> {
-    fn asks(&self) -> Asks {
-        self.port.asks()
-    }
-    async fn authenticate(&self, login: &LoginName, password: &Secret) -> Result<Option<Proven>, ConnectorError> {
-        self.breaker.guard(self.port.authenticate(login, password)).await
-    }
-}
-
-#[async_trait]
-impl CredentialLogin for Guarded<dyn CredentialLogin> {
-    async fn authenticate(&self, id: &str, secret: &Secret) -> Result<Option<Proven>, ConnectorError> {
-        self.breaker.guard(self.port.authenticate(id, secret)).await
-    }
-}
-
-#[async_trait]
-impl Directory for Guarded<dyn Directory> {
-    async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<Found, ConnectorError> {
-        self.breaker.guard(self.port.search(scope, query)).await
-    }
-    async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
-        self.breaker.guard(self.port.get(scope, by)).await
-    }
-}
-
-#[async_trait]
-impl Renewal for Guarded<dyn Renewal> {
-    async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
-        self.breaker.guard(self.port.renew(subject, refresh_token, now)).await
-    }
-    fn believed_seconds(&self) -> u64 {
-        self.port.believed_seconds()
-    }
-}
-
-#[async_trait]
-impl TokenAuthentication for Guarded<dyn TokenAuthentication> {
-    fn claims_to_be_ours(&self, token: UnverifiedToken<'_>) -> bool {
-        self.port.claims_to_be_ours(token)
-    }
-    async fn authenticate(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Verdict, ConnectorError> {
-        self.breaker.guard(self.port.authenticate(token, now)).await
-    }
-    fn bounds(&self) -> TokenBounds {
-        self.port.bounds()
-    }
-}
-
-#[async_trait]
-impl TokenRevocation for Guarded<dyn TokenRevocation> {
-    async fn revoke(&self, caller: &Secret, token: UnverifiedToken<'_>) -> Result<Revocation, ConnectorError> {
-        self.breaker.guard(self.port.revoke(caller, token)).await
-    }
 }
 
 #[cfg(test)]

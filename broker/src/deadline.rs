@@ -1,4 +1,4 @@
-//! A deadline around every call of a connector's ports, put there once.
+//! A deadline around every call of a connector's ports, and the breaker that it stands behind, put there once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,13 @@ use connectors::{
 use time::OffsetDateTime;
 use url::Url;
 
-/// A port, and how long one call of it may take.
+use crate::breaker::Breaker;
+
+/// A port, how long one call of it may take, and the breaker that counts what is late.
 pub struct Deadline<P: ?Sized> {
     within: Duration,
     port: Arc<P>,
+    breaker: Option<Arc<Breaker>>,
 }
 
 impl<P: ?Sized> std::fmt::Debug for Deadline<P> {
@@ -28,11 +31,25 @@ impl<P: ?Sized> Deadline<P> {
     /// Puts a deadline around a port.
     #[must_use]
     pub const fn new(port: Arc<P>, within: Duration) -> Self {
-        Self { within, port }
+        Self { within, port, breaker: None }
+    }
+
+    /// Puts it behind a breaker.
+    #[must_use]
+    pub fn behind(self, breaker: &Arc<Breaker>) -> Self {
+        Self { breaker: Some(Arc::clone(breaker)), ..self }
     }
 
     async fn bound<T>(&self, call: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
-        within(self.within, call).await
+        self.bound_by(self.within, call).await
+    }
+
+    async fn bound_by<T>(&self, time: Duration, call: impl Future<Output = Result<T, ConnectorError>>) -> Result<T, ConnectorError> {
+        let call = within(time, call);
+        match &self.breaker {
+            Some(breaker) => breaker.guard(call).await,
+            None => call.await,
+        }
     }
 }
 
@@ -88,7 +105,7 @@ impl RedirectLogin for Deadline<dyn RedirectLogin> {
 impl Renewal for Deadline<dyn Renewal> {
     async fn renew(&self, subject: &Subject, refresh_token: &Secret, now: OffsetDateTime) -> Result<Option<Renewed>, ConnectorError> {
         // Some calls, one after the other; and what was shown at the first is spent, so that stopping early loses the sign-in.
-        within(self.within * 4, self.port.renew(subject, refresh_token, now)).await
+        self.bound_by(self.within * 4, self.port.renew(subject, refresh_token, now)).await
     }
     fn believed_seconds(&self) -> u64 {
         self.port.believed_seconds()

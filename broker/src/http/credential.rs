@@ -19,7 +19,7 @@ use super::{
     pages::{Credential, PasswordError, render},
     parameters::{Form, Parameters, Query},
     password::{KNOWN_COOKIE, ended, policy, status},
-    way::{begun, client_name, gone, look, no_way, way},
+    way::{begun, client_name, look, no_way, posted, way},
 };
 use crate::{
     App,
@@ -61,10 +61,7 @@ async fn tried(
     (peer, headers): (&Peer, &HeaderMap),
     parameters: &Parameters,
 ) -> Result<Response, Instead> {
-    let (id, attempt) = begun(app, session, parameters, app.seams.clock.now()).await?;
-    if !attempt.csrf_matches(parameters.one("csrf")?.unwrap_or_default()) {
-        return Err(gone(app, session).await);
-    }
+    let (id, attempt) = posted(app, session, parameters, app.seams.clock.now()).await?;
     let this = Entrance { app, session, peer, way: taking(app, &attempt, connector)?, id: &id, attempt: &attempt };
     let text = |name| parameters.one(name).map(Option::unwrap_or_default);
     let (credential, secret) = (text("credential_id")?, text("credential_secret")?);

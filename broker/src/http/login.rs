@@ -20,7 +20,7 @@ use super::{
     pages::{Choose, Link, Onward, POLICY, render},
     parameters::{Form, Parameters, Query},
     password::{Filled, page},
-    way::{begun, client_name, gone, limits, look, no_way, remembered, way},
+    way::{begun, client_name, limits, look, no_way, posted, remembered, way},
 };
 use crate::{
     App,
@@ -87,10 +87,7 @@ pub(crate) async fn find(State(app): State<Arc<App>>, session: Session, Form(par
 
 async fn find_way(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
     let now = app.seams.clock.now();
-    let (id, attempt) = begun(app, session, parameters, now).await?;
-    if !attempt.csrf_matches(parameters.one("csrf")?.unwrap_or_default()) {
-        return Err(gone(app, session).await);
-    }
+    let (id, attempt) = posted(app, session, parameters, now).await?;
     let typed = parameters.one("identifier")?.unwrap_or_default().trim();
     if typed.is_empty() || typed.len() > 255 {
         return Ok(see_other(&other_ways(&id)));

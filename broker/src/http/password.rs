@@ -19,7 +19,7 @@ use super::{
     instead::{Instead, shown},
     pages::{Password, PasswordError, render, sign_in_policy},
     parameters::{Form, Parameters},
-    way::{begun, client_name, gone, limits, look, no_way, way},
+    way::{client_name, limits, look, no_way, posted, way},
 };
 use crate::{
     App,
@@ -48,10 +48,7 @@ async fn tried(
     (peer, headers): (&Peer, &HeaderMap),
     parameters: &Parameters,
 ) -> Result<Response, Instead> {
-    let (id, attempt) = begun(app, session, parameters, app.seams.clock.now()).await?;
-    if !attempt.csrf_matches(parameters.one("csrf")?.unwrap_or_default()) {
-        return Err(gone(app, session).await);
-    }
+    let (id, attempt) = posted(app, session, parameters, app.seams.clock.now()).await?;
     let this = Entrance { app, session, peer, way: way(app, &attempt, connector)?, id: &id, attempt: &attempt };
     if this.way.password.is_none() {
         return Err(no_way());

@@ -38,6 +38,17 @@ pub(super) async fn begun(
     }
 }
 
+/// The same, of a form that was shown to this browser.
+pub(super) async fn posted(
+    app: &App,
+    session: &Session,
+    parameters: &Parameters,
+    now: OffsetDateTime,
+) -> Result<(String, Attempt), Instead> {
+    let (id, attempt) = begun(app, session, parameters, now).await?;
+    if attempt.csrf_matches(parameters.one("csrf")?.unwrap_or_default()) { Ok((id, attempt)) } else { Err(gone(app, session).await) }
+}
+
 /// An attempt whose application is still there.
 pub(super) fn with_client(app: &App, attempt: Attempt) -> Result<Attempt, Instead> {
     let known = attempt.request.is_none() || client(app, &attempt).is_some();

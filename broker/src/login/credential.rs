@@ -43,9 +43,7 @@ impl CredentialSignIn {
     /// Whose try this is: the credential is counted as an account of its own. No tenant's id has a line break.
     #[must_use]
     pub fn guesser(connector: &Wired, typed: &TypedCredential<'_>, known_browser: impl FnOnce(&str) -> bool) -> Guesser {
-        let of = |known| Guesser::new(connector.id.as_str(), Some("\ncredential\n"), typed.id, typed.address, known);
-        let known = known_browser(of(false).account());
-        of(known)
+        Guesser::new(connector.id.as_str(), Some("\ncredential\n"), typed.id, typed.address, false).shown_by(known_browser)
     }
 
     /// Proves whose credential it is, and admits them.

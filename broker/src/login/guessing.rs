@@ -36,6 +36,12 @@ impl Guesser {
         Self { account, network: network_of(address), known_browser }
     }
 
+    /// The same try, on a browser that shows whether the account has signed in on it before.
+    #[must_use]
+    pub fn shown_by(self, known_browser: impl FnOnce(&str) -> bool) -> Self {
+        Self { known_browser: known_browser(&self.account), ..self }
+    }
+
     /// What a browser keeps to show later that this account has signed in on it; it is signed where it is set.
     #[must_use]
     pub fn account(&self) -> &str {

@@ -127,9 +127,7 @@ impl PasswordSignIn {
             (TenantRule::Mapped(_), None, Some((name, l))) => (name, Some(label(l))),
             (TenantRule::Mapped(_), None, None) => (typed.name, None),
         };
-        let of = |known| Guesser::new(connector.id.as_str(), tenant.as_deref(), name, typed.address, known);
-        let known = known_browser(of(false).account());
-        of(known)
+        Guesser::new(connector.id.as_str(), tenant.as_deref(), name, typed.address, false).shown_by(known_browser)
     }
 
     /// Proves who someone is, and admits them.

@@ -134,10 +134,10 @@ impl People {
         let facts = Self::facts(record, domain)?;
         let scope = self.sign_in_scope(domain).await?.unwrap_or(Scope::Unscoped);
         let whole = match self.with_roles(facts.clone(), scope).await? {
-            Some(whole) => Some(whole),
-            None => self.with_roles(facts, Scope::Unscoped).await?,
+            Some(whole) => whole,
+            // A record is unscoped by itself.
+            None => self.completed(facts).await?,
         };
-        let whole = whole.ok_or_else(|| ConnectorError::Unusable("keystone: a user: there are no claims".to_owned()))?;
         whole.into_user(&self.rules.system_roles)
     }
 
