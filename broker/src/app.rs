@@ -6,6 +6,7 @@ use crate::{
     branding::Looks,
     breaker::Breaker,
     config::{Config, Loaded, seconds},
+    cs3::Cs3,
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
@@ -25,7 +26,7 @@ use crate::{
     vouching::Vouching,
 };
 use connectors::{
-    CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation,
+    CredentialLogin, Directory, Groups, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation,
     config::Upstream,
 };
 
@@ -102,7 +103,9 @@ pub struct App {
     /// Who may ask for them.
     pub reviewers: Reviewers,
     /// User search.
-    pub people: People,
+    pub people: Arc<People>,
+    /// What OpenCloud asks, where it does.
+    pub cs3: Option<Cs3>,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -127,6 +130,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let lifetimes = &config.lifetimes;
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
     let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
+    let people = Arc::new(People::new(Arc::clone(&admission), signed_in_people.clone(), config.search.clone()));
+    let cs3 = config.cs3.clone().map(|config| Cs3::new(Arc::clone(&admission), Arc::clone(&people), config));
     let sessions = Sessions::new(SessionParts {
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),
@@ -175,7 +180,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
-        people: People::new(Arc::clone(&admission), signed_in_people, config.search.clone()),
+        people,
+        cs3,
         metrics: Metrics::default(),
         issuer,
         deliveries,
@@ -202,6 +208,7 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
         .map(|port| Arc::new(Deadline::<dyn PasswordLogin>::new(port, within).behind(&breaker)) as Arc<dyn PasswordLogin>);
     let directory =
         connector.directory.map(|port| Arc::new(Deadline::<dyn Directory>::new(port, within).behind(&breaker)) as Arc<dyn Directory>);
+    let groups = connector.groups.map(|port| Arc::new(Deadline::<dyn Groups>::new(port, within).behind(&breaker)) as Arc<dyn Groups>);
     let credential = connector
         .credential
         .map(|port| Arc::new(Deadline::<dyn CredentialLogin>::new(port, within).behind(&breaker)) as Arc<dyn CredentialLogin>);
@@ -224,6 +231,7 @@ fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {
         policy,
         password,
         directory,
+        groups,
         redirect: connector.redirect.map(|port| Arc::new(Deadline::<dyn RedirectLogin>::new(port, within)) as Arc<dyn RedirectLogin>),
         credential,
         renewal,

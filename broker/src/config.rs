@@ -14,6 +14,7 @@ mod faults;
 mod joins;
 mod keystone;
 mod load;
+mod opencloud;
 mod places;
 mod schema;
 mod structure;
@@ -26,6 +27,7 @@ mod upstreams;
 
 pub use faults::{Fault, Faults, Place};
 pub use load::{Loaded, LoadedConnector, load, load_text};
+pub use opencloud::{Cs3Cache, Cs3Config, Cs3Socket, Cs3Tls, Cs3Usernames, OpencloudConfig, Preset, SharingConfig, SharingException};
 pub use schema::schema;
 
 use std::{
@@ -103,6 +105,18 @@ pub struct Config {
     /// What is kept of a sign-in that was refused.
     #[serde(default)]
     pub refusals: RefusalsConfig,
+    /// The CS3 door, where OpenCloud asks for users.
+    #[serde(default)]
+    pub cs3: Option<Cs3Config>,
+    /// Applications whose clients need not be written down in `clients`.
+    #[serde(default)]
+    pub presets: BTreeSet<Preset>,
+    /// The OpenCloud that the preset `opencloud` is about.
+    #[serde(default)]
+    pub opencloud: Option<OpencloudConfig>,
+    /// Who may share with whom, besides people of one tenant.
+    #[serde(default)]
+    pub sharing: SharingConfig,
 }
 
 /// How the pages look: the operator's name, logo and colours.

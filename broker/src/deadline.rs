@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use claims_mapping::{Subject, TenantScope, UpstreamUser};
 use connectors::{
-    Asks, Callback, ConnectorError, CredentialLogin, Directory, Found, Handshake, LoginName, LogoutNotice, LogoutNotices, Lookup,
-    PasswordLogin, Proven, RedirectLogin, Renewal, Renewed, Revocation, Secret, TokenAuthentication, TokenBounds, TokenRevocation,
-    UnverifiedToken, UserQuery, Verdict, Wish,
+    Asks, Callback, ConnectorError, CredentialLogin, Directory, Found, FoundGroups, Groups, Handshake, LoginName, LogoutNotice,
+    LogoutNotices, Lookup, PasswordLogin, Proven, RedirectLogin, Renewal, Renewed, Revocation, Secret, TokenAuthentication, TokenBounds,
+    TokenRevocation, UnverifiedToken, UpstreamGroup, UserQuery, Verdict, Wish,
 };
 use time::OffsetDateTime;
 use url::Url;
@@ -82,6 +82,19 @@ impl Directory for Deadline<dyn Directory> {
     }
     async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
         self.bound(self.port.get(scope, by)).await
+    }
+}
+
+#[async_trait]
+impl Groups for Deadline<dyn Groups> {
+    async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<FoundGroups, ConnectorError> {
+        self.bound(self.port.search(scope, query)).await
+    }
+    async fn get(&self, scope: &TenantScope, name: &str) -> Result<Option<UpstreamGroup>, ConnectorError> {
+        self.bound(self.port.get(scope, name)).await
+    }
+    async fn members(&self, scope: &TenantScope, name: &str, limit: usize) -> Result<Found, ConnectorError> {
+        self.bound(self.port.members(scope, name, limit)).await
     }
 }
 

@@ -4,6 +4,8 @@
 //! side, each with its own deadline; one that does not answer is named, and takes nothing from the others. Of a connector
 //! without a directory, those are found who have signed in through it.
 
+mod known;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{Identity, TenantScope};
@@ -17,6 +19,8 @@ use crate::{
     store::StoreError,
     tenancy::{Admission, SignedInPeople, Wired},
 };
+
+pub use known::{KnownPerson, PersonBy};
 
 /// A search of one tenant's people.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod registry;
 mod stored_user;
 
 pub use admission::{Admission, AdmissionError, Join, Wired};
-pub use caller::{Caller, NotYours};
+pub use caller::{Caller, InstanceLookup, NotYours};
 pub use ids::{IdRecords, IdTaken, UserRecord};
 pub use people::{Seen, SignedInPeople};
 pub use registry::{RegistryError, Tenants};

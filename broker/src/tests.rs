@@ -387,6 +387,7 @@ fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
         password: None,
         directory: None,
         redirect: None,
+        groups: None,
         credential: None,
         renewal: None,
         revocation: None,

@@ -42,6 +42,8 @@ pub struct Connector {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Groups by search and look-up.
+    pub groups: Option<Arc<dyn Groups>>,
     /// Sign-in with an id and a secret that a person made for a program of theirs.
     pub credential: Option<Arc<dyn CredentialLogin>>,
     /// Sign-in at the upstream's own pages.
@@ -66,6 +68,7 @@ impl Connector {
             id,
             password: None,
             directory: None,
+            groups: None,
             credential: None,
             redirect: None,
             renewal: None,
@@ -83,6 +86,7 @@ impl fmt::Debug for Connector {
             .field("id", &self.id)
             .field("password", &self.password.is_some())
             .field("directory", &self.directory.is_some())
+            .field("groups", &self.groups.is_some())
             .field("credential", &self.credential.is_some())
             .field("redirect", &self.redirect.is_some())
             .field("renewal", &self.renewal.is_some())
@@ -222,6 +226,50 @@ pub enum Lookup {
         /// Its value, letter for letter; UUIDs in any writing.
         value: String,
     },
+}
+
+/// Groups by search and look-up, always within one tenant: it enters the upstream's own query. A group's name is the one that
+/// `claims.groups` of its members has.
+#[async_trait]
+pub trait Groups: Send + Sync {
+    /// Groups of the scope's tenant whose name holds the text, at most `query.limit`, in no particular order.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<FoundGroups, ConnectorError>;
+
+    /// The one group of the scope's tenant with this name, letter for letter; `None` where there is none, or more than one.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn get(&self, scope: &TenantScope, name: &str) -> Result<Option<UpstreamGroup>, ConnectorError>;
+
+    /// Enabled users of the scope's tenant who are in that group, those of groups in it too where the connector counts nested
+    /// groups; at most `limit`, groups left out, in no particular order. None where there is no such group, or more than one.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn members(&self, scope: &TenantScope, name: &str, limit: usize) -> Result<Found, ConnectorError>;
+}
+
+/// A group, as its upstream describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamGroup {
+    /// Its name, as in `claims.groups` of its members.
+    pub name: String,
+    /// Its name for people, where it has another.
+    pub display_name: Option<String>,
+    /// Its e-mail address.
+    pub mail: Option<String>,
+}
+
+/// What a search for groups found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundGroups {
+    /// The groups.
+    pub groups: Vec<UpstreamGroup>,
+    /// Whether the limit, or one of the upstream's own, cut the answer.
+    pub truncated: bool,
 }
 
 /// Sign-in at the upstream's own pages: the browser is sent there, and comes back with an answer.

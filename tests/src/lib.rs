@@ -20,6 +20,7 @@ pub mod browser;
 pub mod chrome;
 pub mod clocked_broker;
 pub mod configuration;
+pub mod cs3;
 pub mod directory_conformance;
 pub mod folder;
 pub mod form;

@@ -14,8 +14,9 @@ use serde_json::Value;
 use url::Url;
 
 use super::{
-    Branding, ClientConfig, Config, ConnectorConfig, GuessingConfig, KeysConfig, Lifetimes, Listen, RefusalsConfig, ReviewerConfig,
-    SearchConfig, StoreConfig, SystemTenantConfig, TenantConfig, authentication, branding, check, clients,
+    Branding, ClientConfig, Config, ConnectorConfig, Cs3Config, GuessingConfig, KeysConfig, Lifetimes, Listen, OpencloudConfig, Preset,
+    RefusalsConfig, ReviewerConfig, SearchConfig, SharingConfig, StoreConfig, SystemTenantConfig, TenantConfig, authentication, branding,
+    check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     places::Places,
@@ -144,6 +145,10 @@ pub(super) struct Parts {
     pub(super) authentication_configuration: Option<PathBuf>,
     pub(super) branding: Branding,
     pub(super) refusals: RefusalsConfig,
+    pub(super) cs3: Option<Cs3Config>,
+    pub(super) presets: BTreeSet<Preset>,
+    pub(super) opencloud: Option<OpencloudConfig>,
+    pub(super) sharing: SharingConfig,
 }
 
 impl Parts {
@@ -167,6 +172,10 @@ impl Parts {
             authentication_configuration: one(&root, authentication::KEY, places),
             branding: one(&root, "branding", places),
             refusals: one(&root, "refusals", places),
+            cs3: one(&root, "cs3", places),
+            presets: one(&root, "presets", places),
+            opencloud: one(&root, "opencloud", places),
+            sharing: one(&root, "sharing", places),
             root,
         }
     }
@@ -195,6 +204,10 @@ impl Parts {
             authentication_configuration: self.authentication_configuration,
             branding: self.branding,
             refusals: self.refusals,
+            cs3: self.cs3,
+            presets: self.presets,
+            opencloud: self.opencloud,
+            sharing: self.sharing,
         })
     }
 

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use claims_mapping::{ConnectorId, ConnectorPolicy, Identity, MappedUser, Mapping, Rejection, Tenant, TenantId, UpstreamUser};
 use connectors::{
-    ConnectorError, CredentialLogin, Directory, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication, TokenRevocation,
+    ConnectorError, CredentialLogin, Directory, Groups, LogoutNotices, PasswordLogin, RedirectLogin, Renewal, TokenAuthentication,
+    TokenRevocation,
 };
 use time::OffsetDateTime;
 
@@ -29,6 +30,8 @@ pub struct Wired {
     pub password: Option<Arc<dyn PasswordLogin>>,
     /// Users by search and look-up.
     pub directory: Option<Arc<dyn Directory>>,
+    /// Groups by search and look-up.
+    pub groups: Option<Arc<dyn Groups>>,
     /// Sign-in with an id and a secret that a person made for a program of theirs.
     pub credential: Option<Arc<dyn CredentialLogin>>,
     /// Sign-in at the upstream's own pages.

@@ -15,6 +15,24 @@ pub struct Caller {
     user: Uuid,
 }
 
+/// The right to look up one person of whatever tenant, exactly: by their id, or by their instance-wide name. OpenCloud's proxy has it,
+/// which sends no token, and so have its service accounts; nobody searches with it.
+#[derive(Debug, Clone, Copy)]
+pub struct InstanceLookup(());
+
+impl InstanceLookup {
+    /// The right of whoever may open the socket, or has a service account's token: `cs3/caller.rs` says who.
+    pub(crate) const fn of_instance() -> Self {
+        Self(())
+    }
+
+    /// The scope of the tenant that the id or the name is of.
+    #[must_use]
+    pub fn scope(self, tenant: &Arc<Tenant>) -> TenantScope {
+        TenantScope::of_verified_caller(Arc::clone(tenant))
+    }
+}
+
 /// What is asked for is not the caller's to see, or is not there: the two are one and the same answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not found")]
@@ -25,6 +43,12 @@ impl Caller {
     #[must_use]
     pub fn of(standing: &Standing) -> Self {
         Self { tenant: Arc::clone(&standing.tenant), user: standing.claims.sub }
+    }
+
+    /// The caller whom OpenCloud's token names, after the durable record said that the id is of this tenant, which is on.
+    #[must_use]
+    pub(crate) const fn of_record(tenant: Arc<Tenant>, user: Uuid) -> Self {
+        Self { tenant, user }
     }
 
     /// Their opaque id.

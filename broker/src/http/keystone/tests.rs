@@ -172,6 +172,7 @@ impl House {
                 password: None,
                 directory: None,
                 redirect: None,
+                groups: None,
                 credential: None,
                 renewal: None,
                 revocation: takes.then(|| Arc::clone(&keystone) as _),

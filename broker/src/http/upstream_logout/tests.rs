@@ -89,6 +89,7 @@ impl House {
                 password: None,
                 directory: None,
                 redirect: None,
+                groups: None,
                 credential: None,
                 renewal: None,
                 revocation: None,

@@ -101,6 +101,7 @@ async fn house() -> House {
             directory: None,
             redirect: Some(Arc::clone(&upstream) as Arc<dyn RedirectLogin>),
             renewal: Some(Arc::clone(&upstream) as Arc<dyn Renewal>),
+            groups: None,
             credential: None,
             revocation: None,
             token: None,

@@ -60,6 +60,7 @@ fn wired(id: &str, rule: TenantRule, listed: bool) -> Arc<Wired> {
         password: Some(Arc::new(NoOne)),
         directory: None,
         redirect: None,
+        groups: None,
         credential: None,
         renewal: None,
         revocation: None,

@@ -107,6 +107,7 @@ fn wired(fake: Arc<Fake>, is_off: bool) -> Wired {
         password: None,
         directory: None,
         redirect: None,
+        groups: None,
         credential: None,
         renewal: None,
         revocation: None,

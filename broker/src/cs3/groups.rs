@@ -1,0 +1,1 @@
+//! Groups: their ids, which name no tenant, and who is in them.

@@ -1,0 +1,1 @@
+//! Names that are unique over the instance, as OpenCloud needs them.
