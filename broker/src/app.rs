@@ -6,7 +6,7 @@ use crate::{
     branding::Looks,
     breaker::Breaker,
     config::{Config, Loaded, seconds},
-    cs3::Cs3,
+    cs3::{Cs3, GroupIds},
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
@@ -131,7 +131,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
     let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
     let people = Arc::new(People::new(Arc::clone(&admission), signed_in_people.clone(), config.search.clone()));
-    let cs3 = config.cs3.clone().map(|config| Cs3::new(Arc::clone(&admission), Arc::clone(&people), config));
+    let cs3 =
+        config.cs3.clone().map(|config| Cs3::new(Arc::clone(&admission), Arc::clone(&people), GroupIds::new(Arc::clone(store)), config));
     let sessions = Sessions::new(SessionParts {
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),

@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 pub use caller::{Channel, Cs3Caller};
+pub use groups::{Cs3GroupSearch, GroupIds};
 
 use crate::{
     config::Cs3Config,
@@ -103,14 +104,15 @@ pub struct Cs3Group {
 pub struct Cs3 {
     admission: Arc<Admission>,
     people: Arc<People>,
+    group_ids: GroupIds,
     config: Cs3Config,
 }
 
 impl Cs3 {
     /// The use cases over these parts.
     #[must_use]
-    pub const fn new(admission: Arc<Admission>, people: Arc<People>, config: Cs3Config) -> Self {
-        Self { admission, people, config }
+    pub fn new(admission: Arc<Admission>, people: Arc<People>, group_ids: GroupIds, config: Cs3Config) -> Self {
+        Self { admission, people, group_ids, config }
     }
 
     /// Who asks.
