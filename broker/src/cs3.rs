@@ -17,7 +17,7 @@ use connectors::Secret;
 use uuid::Uuid;
 
 pub use caller::{Channel, Cs3Caller};
-pub use groups::GroupIds;
+pub use groups::{Cs3GroupSearch, GroupIds};
 
 use crate::{
     config::{Config, Cs3Config},
@@ -120,7 +120,7 @@ pub struct Cs3Parts<'a> {
 pub struct Cs3 {
     admission: Arc<Admission>,
     people: Arc<People>,
-    groups: GroupIds,
+    group_ids: GroupIds,
     names: InstanceNames,
     tokens: RevaTokens,
     /// Our issuer, the `idp` of everyone's id.
@@ -138,7 +138,7 @@ impl Cs3 {
         let Some(cs3) = config.cs3.clone() else { return Ok(None) };
         let secret = Secret::read(cs3.jwt_secret.as_ref(), cs3.jwt_secret_file.as_deref())?.ok_or("there is none")?;
         Ok(Some(Self {
-            groups: GroupIds::new(store),
+            group_ids: GroupIds::new(store),
             names: InstanceNames::new(cs3.usernames, Arc::clone(&admission.tenants), &config.tenants),
             tokens: RevaTokens::new(&secret),
             issuer: crate::issuer_text(&config.issuer),

@@ -67,6 +67,10 @@ pub enum Kind {
     LogoutNotice,
     /// The key that seals what the store keeps for upstreams (system).
     SealingKey,
+    /// The id of a group → its name (tenant).
+    Group,
+    /// Which tenant the id of a group belongs to (system).
+    GroupOwner,
 }
 
 impl Kind {
@@ -95,6 +99,8 @@ impl Kind {
             Self::SessionClient => "session-client",
             Self::LogoutNotice => "logout-notice",
             Self::SealingKey => "sealing-key",
+            Self::Group => "group",
+            Self::GroupOwner => "group-owner",
         }
     }
 }

@@ -222,13 +222,9 @@ impl UserId {
     /// that no two triples give the same bytes.
     #[must_use]
     pub fn derived(idp: Url, kind: UserKind, tenant: &TenantId, connector: &str, subject: &str) -> Self {
-        let mut name = Vec::new();
-        for part in [tenant.as_str(), connector, subject] {
-            name.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
-            name.extend_from_slice(part.as_bytes());
-        }
         let namespace = Uuid::from_u128(0x6d0f_5f2c_3b0a_4a51_9c55_8d2d_5e1f_a7c4);
-        Self { idp, opaque_id: Uuid::new_v5(&namespace, &name), kind, tenant_id: tenant.clone() }
+        let opaque_id = Uuid::new_v5(&namespace, &length_prefixed(&[tenant.as_str(), connector, subject]));
+        Self { idp, opaque_id, kind, tenant_id: tenant.clone() }
     }
 
     /// The id of a user whose upstream's own UUID is kept (`ids: verbatim`).
@@ -257,6 +253,37 @@ impl UserId {
     pub const fn tenant_id(&self) -> &TenantId {
         &self.tenant_id
     }
+}
+
+/// What CS3's `GroupId` says of a group: a UUID and no tenant, so that the tenant is in what the UUID is derived from. A group of one
+/// name is one group of its tenant, whatever connectors know it; one that is renamed is another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(Uuid);
+
+impl GroupId {
+    /// The id of a tenant's group: UUIDv5 over the length-prefixed word `group`, tenant and name, in a namespace of their own, so that no
+    /// tenant and no name give the id of another group or of a user.
+    #[must_use]
+    pub fn derived(tenant: &TenantId, name: &str) -> Self {
+        let namespace = Uuid::from_u128(0x0b7c_91e4_52d3_4f0e_8a6b_c2f8_17d9_3e60);
+        Self(Uuid::new_v5(&namespace, &length_prefixed(&["group", tenant.as_str(), name])))
+    }
+
+    /// The globally unique part, which is all of it.
+    #[must_use]
+    pub const fn opaque_id(self) -> Uuid {
+        self.0
+    }
+}
+
+/// Texts as bytes, each with its length before it, so that no two lists give the same.
+fn length_prefixed(parts: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in parts {
+        bytes.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend_from_slice(part.as_bytes());
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -299,5 +326,17 @@ mod tests {
         assert_eq!(id("a", "b", "c"), id("a", "b", "c"));
         assert_ne!(id("ab", "c", "d"), id("a", "bc", "d"));
         assert_ne!(id("a", "bc", "d"), id("a", "b", "cd"));
+    }
+
+    #[test]
+    fn ids_of_groups_stay_what_they_are_and_do_not_run_together() {
+        let id = |tenant: &str, name: &str| GroupId::derived(&TenantId::parse(tenant).unwrap(), name).opaque_id();
+        assert_eq!(id("acme", "staff").to_string(), "c06c8892-6139-5b50-b504-98ff7a153796", "shares hold it");
+        assert_ne!(id("acme", "staff"), id("globex", "staff"));
+        assert_ne!(id("ab", "c"), id("a", "bc"));
+        // A tenant may be called `group`, and its users' ids are no group's.
+        let idp = Url::parse("https://id.example").unwrap();
+        let user = UserId::derived(idp, UserKind::Primary, &TenantId::parse("group").unwrap(), "acme", "staff");
+        assert_ne!(user.opaque_id(), id("acme", "staff"));
     }
 }

@@ -16,7 +16,7 @@ mod upstream;
 
 pub use explain::{Explanation, Step};
 pub use expression::{ExpressionFault, LIMITS, Limits};
-pub use id::{ConnectorId, IdError, Subject, TenantId, TenantLabel, UserId, UserKind, fold};
+pub use id::{ConnectorId, GroupId, IdError, Subject, TenantId, TenantLabel, UserId, UserKind, fold};
 pub use identity::{ConnectorPolicy, IdScheme, Identity, OperatedBy, TenantRule};
 pub use mapping::{
     ClaimMappings, ClaimOrExpression, ExtraMapping, MappedUser, Mapping, MappingConfig, MappingFault, PrefixedClaimOrExpression,

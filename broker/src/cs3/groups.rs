@@ -1,44 +1,75 @@
 //! Groups: their ids, which name no tenant, and who is in them.
 
-use std::{fmt, sync::Arc};
+mod ids;
 
-use claims_mapping::TenantId;
+use claims_mapping::UserId;
 use time::OffsetDateTime;
-use uuid::Uuid;
 
-use crate::store::{Store, StoreError};
+pub use ids::GroupIds;
 
-/// The ids of groups.
-pub struct GroupIds;
+use super::{Cs3, Cs3Caller, Cs3Error, Cs3Group, UserRef};
 
-impl fmt::Debug for GroupIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GroupIds")
-    }
+/// What a search for groups is for. All parts of it must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cs3GroupSearch {
+    /// Texts that a group's name holds, each of them.
+    pub texts: Vec<String>,
+    /// Whether some filter asks for a kind of group that we have none of.
+    pub is_empty: bool,
+    /// Whether members are left out.
+    pub skip_members: bool,
 }
 
-impl GroupIds {
-    /// The ids of groups.
-    #[must_use]
-    pub fn new(_store: Arc<dyn Store>) -> Self {
-        Self
-    }
-
-    /// The ids of these groups of one tenant, in the same order.
+impl Cs3 {
+    /// `GetGroup`.
     ///
     /// # Errors
-    /// When the store could not tell.
-    #[expect(clippy::unused_async, reason = "they are recorded when they are first given out")]
-    pub async fn ids_of(&self, tenant: &TenantId, names: &[String], _now: OffsetDateTime) -> Result<Vec<Uuid>, StoreError> {
-        let namespace = Uuid::from_u128(0x0b7c_91e4_52d3_4f0e_8a6b_c2f8_17d9_3e60);
-        let id = |name: &String| {
-            let mut bytes = Vec::new();
-            for part in ["group", tenant.as_str(), name] {
-                bytes.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
-                bytes.extend_from_slice(part.as_bytes());
-            }
-            Uuid::new_v5(&namespace, &bytes)
-        };
-        Ok(names.iter().map(id).collect())
+    /// As [`Cs3Error`] says.
+    pub async fn group(&self, _caller: &Cs3Caller, _id: &str, _skip_members: bool, _now: OffsetDateTime) -> Result<Cs3Group, Cs3Error> {
+        Err(Cs3Error::NotFound)
+    }
+
+    /// `GetGroupByClaim`: `group_name`, and the id as `group_id`.
+    ///
+    /// # Errors
+    /// As [`Cs3Error`] says.
+    pub async fn group_by_claim(
+        &self,
+        _caller: &Cs3Caller,
+        _claim: &str,
+        _value: &str,
+        _skip_members: bool,
+        _now: OffsetDateTime,
+    ) -> Result<Cs3Group, Cs3Error> {
+        Err(Cs3Error::NotFound)
+    }
+
+    /// `GetMembers`.
+    ///
+    /// # Errors
+    /// As [`Cs3Error`] says.
+    pub async fn members(&self, _caller: &Cs3Caller, _id: &str, _now: OffsetDateTime) -> Result<Vec<UserId>, Cs3Error> {
+        Err(Cs3Error::NotFound)
+    }
+
+    /// `HasMember`: whoever is not of the group's tenant is none.
+    ///
+    /// # Errors
+    /// As [`Cs3Error`] says.
+    pub async fn has_member(&self, _caller: &Cs3Caller, _id: &str, _who: &UserRef, _now: OffsetDateTime) -> Result<bool, Cs3Error> {
+        Err(Cs3Error::NotFound)
+    }
+
+    /// `FindGroups`, sorted by name.
+    ///
+    /// # Errors
+    /// As [`Cs3Error`] says.
+    pub async fn find_groups(
+        &self,
+        _caller: &Cs3Caller,
+        _search: &Cs3GroupSearch,
+        _now: OffsetDateTime,
+    ) -> Result<Vec<Cs3Group>, Cs3Error> {
+        Err(Cs3Error::NotFound)
     }
 }

@@ -96,7 +96,7 @@ impl Cs3 {
             return Err(Cs3Error::NoToken);
         }
         let person = self.referred(caller, who, now).await?;
-        Ok(self.groups.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
+        Ok(self.group_ids.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
     }
 
     /// `FindUsers`, sorted by username. The longest text goes to the directories, whose own attributes for searching say what it finds; what
@@ -232,7 +232,7 @@ impl Cs3 {
         if skip {
             return Ok(Vec::new());
         }
-        Ok(self.groups.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
+        Ok(self.group_ids.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
     }
 
     /// Their name; `None` where they have none that could be used.
