@@ -8,6 +8,8 @@ mod caller;
 mod groups;
 mod names;
 mod tenants;
+#[cfg(test)]
+mod tests;
 mod token;
 mod users;
 

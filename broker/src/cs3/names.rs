@@ -47,7 +47,7 @@ impl InstanceNames {
 
     /// What the names of a tenant's people end in.
     fn ending<'n>(&'n self, tenant: &'n Tenant) -> &'n str {
-        self.domains.get(&tenant.id).map_or_else(|| tenant.label.as_str(), |domain| domain)
+        self.domains.get(&tenant.id).map_or_else(|| tenant.label.as_str(), AsRef::as_ref)
     }
 
     /// The name of someone; `None` where it could not be used as one.

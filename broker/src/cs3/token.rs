@@ -380,7 +380,8 @@ pub(super) mod tests {
             assert_eq!(tokens.verify(&with(path, wrong.clone()), NOW), Err(Refused::Claims), "{path}: {wrong}");
         }
         // Said twice, it could be read in two ways.
-        let twice = payload(NOW, &jane(), "user").to_string().replacen("\"user\":{\"", "\"user\":{\"id\":{\"tenant_id\":\"globex\"},\"", 1);
+        let twice = payload(NOW, &jane(), "user").to_string();
+        let twice = twice.replacen("\"id\":{", "\"id\":{\"tenant_id\":\"globex\"},\"id\":{", 1);
         let twice = format!("{}.{}", B64.encode("{\"alg\":\"HS256\"}"), B64.encode(twice));
         let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
         let twice = format!("{twice}.{}", B64.encode(hmac::sign(&key, twice.as_bytes())));
