@@ -130,7 +130,12 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let lifetimes = &config.lifetimes;
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
     let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
-    let people = Arc::new(People::new(Arc::clone(&admission), signed_in_people.clone(), config.search.clone()));
+    let metrics = Metrics::default();
+    let people = People::new(Arc::clone(&admission), signed_in_people.clone(), config.search.clone());
+    let people = Arc::new(match &config.cs3 {
+        Some(cs3) => people.remembering(&cs3.cache, &metrics.lookups),
+        None => people,
+    });
     let secret = |what: String| move |why| BuildError::Secret { what, why };
     let parts = Cs3Parts { admission: Arc::clone(&admission), people: Arc::clone(&people), store: Arc::clone(store), config: &config };
     let cs3 = Cs3::new(parts).map_err(secret("`cs3.jwtSecretFile`".to_owned()))?;
@@ -183,7 +188,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         people,
         cs3,
-        metrics: Metrics::default(),
+        metrics,
         issuer,
         deliveries,
         keys,

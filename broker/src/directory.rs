@@ -4,18 +4,24 @@
 //! side, each with its own deadline; one that does not answer is named, and takes nothing from the others. Of a connector
 //! without a directory, those are found who have signed in through it.
 
+mod facts;
 mod known;
+mod lookup;
+mod shelves;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use claims_mapping::{Identity, TenantScope};
-use connectors::{ConnectorError, Lookup, UserQuery};
+use connectors::{ConnectorError, UserQuery};
 use futures_util::future::join_all;
+use prometheus_client::metrics::{counter::Counter, family::Family};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use self::{facts::Facts, lookup::Directories};
 use crate::{
-    config::SearchConfig,
+    config::{Cs3Cache, SearchConfig},
+    metrics::Ended,
     store::StoreError,
     tenancy::{Admission, SignedInPeople, Wired},
 };
@@ -70,16 +76,22 @@ pub enum DirectoryError {
 /// The use case.
 #[derive(Debug)]
 pub struct People {
-    admission: Arc<Admission>,
-    signed_in: SignedInPeople,
+    directories: Arc<Directories>,
     bounds: SearchConfig,
+    facts: Option<Arc<Facts>>,
 }
 
 impl People {
     /// People through these connectors; where one has no directory, those who have signed in.
     #[must_use]
-    pub const fn new(admission: Arc<Admission>, signed_in: SignedInPeople, bounds: SearchConfig) -> Self {
-        Self { admission, signed_in, bounds }
+    pub fn new(admission: Arc<Admission>, signed_in: SignedInPeople, bounds: SearchConfig) -> Self {
+        Self { directories: Arc::new(Directories { admission, signed_in }), bounds, facts: None }
+    }
+
+    /// The same, where what was told of one person is remembered for [`Self::person`]; `lookups` counts how those ended.
+    #[must_use]
+    pub fn remembering(self, cache: &Cs3Cache, lookups: &Family<Ended, Counter>) -> Self {
+        Self { facts: Some(Arc::new(Facts::new(cache, lookups))), ..self }
     }
 
     /// The bounds in force.
@@ -94,14 +106,14 @@ impl People {
     /// When the store could not tell. Directories that could not are named in the page instead.
     pub async fn search(&self, scope: &TenantScope, search: &Search, now: OffsetDateTime) -> Result<PeoplePage, DirectoryError> {
         let query = UserQuery { text: search.text.clone(), limit: self.bounds.results_most };
-        let asked = self.admission.connectors().filter(|c| c.directory.is_some() && c.serves(scope.tenant()));
+        let asked = self.directories.admission.connectors().filter(|c| c.directory.is_some() && c.serves(scope.tenant()));
         let answers = join_all(asked.map(|connector| ask(connector, scope, &query))).await;
         let mut page = PeoplePage::default();
         for (connector, answer) in answers {
             match answer {
                 Ok(found) => {
                     page.truncated |= found.truncated;
-                    page.people.extend(self.admission.admit_found(connector, found.users, scope.tenant_id(), now).await?);
+                    page.people.extend(self.directories.admission.admit_found(connector, found.users, scope.tenant_id(), now).await?);
                 }
                 Err(error) => {
                     // Of an outage the log is told once, by the breaker.
@@ -131,23 +143,7 @@ impl People {
     /// # Errors
     /// When the store or the directory could not tell: that is never "none".
     pub async fn get(&self, scope: &TenantScope, id: Uuid, now: OffsetDateTime) -> Result<Option<Identity>, DirectoryError> {
-        let Some(record) = self.admission.ids.get(scope.tenant_id(), id, now).await? else { return Ok(None) };
-        let Some(connector) = self.admission.connector(record.connector.as_str()).filter(|c| c.serves(scope.tenant())) else {
-            return Ok(None);
-        };
-        let found = match &connector.directory {
-            Some(directory) => {
-                let Some(user) = directory.get(scope, &Lookup::Subject(record.subject)).await? else { return Ok(None) };
-                self.admission.admit_found(connector, vec![user], scope.tenant_id(), now).await?
-            }
-            None if connector.remembers_people() => {
-                let seen = self.signed_in.get(scope.tenant_id(), id, now).await?;
-                let known = seen.filter(|(through, _)| *through == connector.id).map(|(_, mapped)| mapped);
-                self.admission.admit_known(connector, known.into_iter().collect(), scope.tenant_id(), now).await?
-            }
-            None => return Ok(None),
-        };
-        Ok(found.into_iter().find(|person| person.id().opaque_id() == id))
+        Ok(self.directories.by_id(scope, id, now).await?.map(|found| found.identity))
     }
 
     /// Adds those who have signed in through connectors that have no directory: one look at the tenant's records for all of these.
@@ -158,16 +154,21 @@ impl People {
         query: &UserQuery,
         now: OffsetDateTime,
     ) -> Result<(), StoreError> {
-        let asked: BTreeMap<_, _> =
-            self.admission.connectors().filter(|c| c.remembers_people() && c.serves(scope.tenant())).map(|c| (&c.id, c)).collect();
+        let asked: BTreeMap<_, _> = self
+            .directories
+            .admission
+            .connectors()
+            .filter(|c| c.remembers_people() && c.serves(scope.tenant()))
+            .map(|c| (&c.id, c))
+            .collect();
         if asked.is_empty() {
             return Ok(());
         }
-        let seen = self.signed_in.search(scope.tenant_id(), |id| asked.contains_key(id), &query.text, query.limit, now).await?;
+        let seen = self.directories.signed_in.search(scope.tenant_id(), |id| asked.contains_key(id), &query.text, query.limit, now).await?;
         page.truncated |= seen.truncated;
         for (id, known) in seen.people {
             let Some(connector) = asked.get(&id) else { continue };
-            page.people.extend(self.admission.admit_known(connector, known, scope.tenant_id(), now).await?);
+            page.people.extend(self.directories.admission.admit_known(connector, known, scope.tenant_id(), now).await?);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub struct Door {
 /// How something ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Ended {
-    /// `ok`, `refused`, `slowed`, `unavailable`.
+    /// `ok`, `refused`, `slowed`, `unavailable`, and what else a family names.
     pub outcome: &'static str,
 }
 
@@ -38,6 +38,9 @@ pub struct Metrics {
     pub reviews: Family<Ended, Counter>,
     /// User searches.
     pub searches: Family<Ended, Counter>,
+    /// Look-ups of one person for OpenCloud: `remembered`, `asked`, `stale` (the directory does not answer, and what it said earlier is
+    /// given), `unavailable`.
+    pub lookups: Family<Ended, Counter>,
 }
 
 impl Default for Metrics {
@@ -52,7 +55,9 @@ impl Default for Metrics {
         registry.register("token_grants", "Answers of the token endpoint by outcome", Clone::clone(&grants));
         registry.register("token_reviews", "Token reviews by outcome", Clone::clone(&reviews));
         registry.register("user_searches", "User searches by outcome", Clone::clone(&searches));
-        Self { registry, requests, seconds, sign_ins, grants, reviews, searches }
+        let lookups = Family::default();
+        registry.register("user_lookups", "Look-ups of one person for OpenCloud by outcome", Clone::clone(&lookups));
+        Self { registry, requests, seconds, sign_ins, grants, reviews, searches, lookups }
     }
 }
 

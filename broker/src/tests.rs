@@ -132,7 +132,7 @@ impl Directory for Book {
                 && match by {
                     Lookup::Subject(subject) => user.subject == *subject,
                     Lookup::Attribute { name, value } => name == "externalId" && external == value,
-                    Lookup::Username(_) | Lookup::Mail(_) => false,
+                    Lookup::Username(_) | Lookup::Mail(_) | Lookup::Number { .. } => false,
                 }
         });
         let first = found.next().map(|(.., user)| user.clone());

@@ -84,6 +84,10 @@ pub struct Identity {
     groups: Vec<String>,
     roles: Vec<String>,
     extra: BTreeMap<String, Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid_number: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gid_number: Option<i64>,
 }
 
 impl Identity {
@@ -128,6 +132,8 @@ impl Identity {
             groups: user.groups.into_iter().filter(|g| name_reason(g).is_none()).collect(),
             roles: user.roles.into_iter().filter(|r| policy.roles.contains(r)).collect(),
             extra: user.extra,
+            uid_number: user.uid_number,
+            gid_number: user.gid_number,
         })
     }
 
@@ -193,6 +199,16 @@ impl Identity {
     #[must_use]
     pub const fn extra(&self) -> &BTreeMap<String, Vec<String>> {
         &self.extra
+    }
+    /// The POSIX user number, at least 0; as unique as the upstream keeps it, and never a key.
+    #[must_use]
+    pub const fn uid_number(&self) -> Option<i64> {
+        self.uid_number
+    }
+    /// The POSIX number of the user's own group, at least 0.
+    #[must_use]
+    pub const fn gid_number(&self) -> Option<i64> {
+        self.gid_number
     }
 }
 

@@ -69,6 +69,11 @@ pub struct ClaimMappings {
     pub email: ClaimOrExpression,
     /// Whether the address is theirs: a boolean, or `true`/`false` as text; false where not mapped.
     pub email_verified: ClaimOrExpression,
+    /// The POSIX user number (RFC 2307): an integer from 0 to 2^63 - 1, or its decimal digits as text, as a directory says it. What is
+    /// no such number is none, and keeps nobody out.
+    pub uid_number: ClaimOrExpression,
+    /// The POSIX number of the user's own group, likewise.
+    pub gid_number: ClaimOrExpression,
 }
 
 /// A claim with a prefix, or an expression.
@@ -158,6 +163,10 @@ pub struct MappedUser {
     pub email: Option<String>,
     /// Whether the address is theirs.
     pub email_verified: bool,
+    /// The POSIX user number, at least 0.
+    pub uid_number: Option<i64>,
+    /// The POSIX number of the user's own group, at least 0.
+    pub gid_number: Option<i64>,
 }
 
 /// A compiled mapping. Evaluating one that has no expression builds no CEL context.
@@ -174,6 +183,8 @@ pub struct Mapping {
     display_name: Option<Rule>,
     email: Option<Rule>,
     email_verified: Option<Rule>,
+    uid_number: Option<Rule>,
+    gid_number: Option<Rule>,
     /// What all expressions over `claims` name together; `None` where there are none.
     names: Option<Names>,
     /// Claims that are read beside the mapping.
@@ -211,10 +222,19 @@ impl Mapping {
     /// The claim that the tenant is read from where it is a plain one: then a directory can be asked for it.
     #[must_use]
     pub fn tenant_claim(&self) -> Option<&str> {
-        match &self.tenant {
-            Some(Rule { source: Source::Claim { name, .. }, .. }) => Some(name),
-            _ => None,
-        }
+        plain_claim(self.tenant.as_ref())
+    }
+
+    /// The claim that the POSIX user number is read from, where it is a plain one: then a directory can be asked for it.
+    #[must_use]
+    pub fn uid_number_claim(&self) -> Option<&str> {
+        plain_claim(self.uid_number.as_ref())
+    }
+
+    /// The same of the number of the user's own group.
+    #[must_use]
+    pub fn gid_number_claim(&self) -> Option<&str> {
+        plain_claim(self.gid_number.as_ref())
     }
 
     /// The same mapping, where this claim of the person is read beside it, as a join with a directory does.
@@ -229,7 +249,8 @@ impl Mapping {
     #[must_use]
     pub fn claim_names(&self) -> Option<BTreeSet<&str>> {
         let rules = [&self.groups, &self.uid, &self.tenant, &self.roles, &self.display_name, &self.email, &self.email_verified];
-        let plain = std::iter::once(&self.username).chain(rules.into_iter().flatten()).filter_map(|rule| match &rule.source {
+        let rules = rules.into_iter().chain([&self.uid_number, &self.gid_number]);
+        let plain = std::iter::once(&self.username).chain(rules.flatten()).filter_map(|rule| match &rule.source {
             Source::Claim { name, .. } => Some(name.as_str()),
             Source::Expression(_) => None,
         });
@@ -252,6 +273,13 @@ impl Mapping {
     #[must_use]
     pub const fn has_tenant_rule(&self) -> bool {
         self.tenant.is_some()
+    }
+}
+
+fn plain_claim(rule: Option<&Rule>) -> Option<&str> {
+    match rule {
+        Some(Rule { source: Source::Claim { name, .. }, .. }) => Some(name),
+        _ => None,
     }
 }
 

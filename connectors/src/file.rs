@@ -56,6 +56,8 @@ pub fn default_mapping() -> MappingConfig {
             display_name: plain("displayName"),
             email: plain("email"),
             email_verified: plain("email_verified"),
+            uid_number: plain("uidNumber"),
+            gid_number: plain("gidNumber"),
             ..ClaimMappings::default()
         },
         ..MappingConfig::default()

@@ -209,6 +209,14 @@ impl LdapDirectory {
         Ok(Self::only(WHAT, answer)?.filter(has_it))
     }
 
+    /// The one entry that has this number, and no other, in one of the attributes that the mapping reads numbers from.
+    async fn find_numbered(&self, within: Within<'_>, name: &str, number: i64) -> Result<Option<Entry>, ConnectorError> {
+        let Some(attribute) = self.users.numbers.iter().find(|attribute| attribute.is(name)) else { return Ok(None) };
+        let number = number.to_string();
+        let entry = self.find_one("look-up", within, Filter::equals(attribute, &number)).await?;
+        Ok(entry.filter(|entry| entry.only(attribute.as_str()) == Some(&*number)))
+    }
+
     /// The user with their groups. Where no tenant was asked for, it is the one of the user's own entry.
     async fn whole(&self, within: Within<'_>, entry: &Entry) -> Result<UpstreamUser, ConnectorError> {
         let groups = match &self.groups {
@@ -293,6 +301,7 @@ impl Directory for LdapDirectory {
             Lookup::Username(name) => self.find_named("look-up", within, &self.users.usernames, name).await?,
             Lookup::Mail(address) => self.find_named("look-up", within, std::slice::from_ref(&self.users.mail), address).await?,
             Lookup::Attribute { name, value } => self.find_joined(within, name, value).await?,
+            Lookup::Number { attribute, number } => self.find_numbered(within, attribute, *number).await?,
         };
         let Some(entry) = entry else { return Ok(None) };
         self.whole(within, &entry).await.map(Some)

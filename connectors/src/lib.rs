@@ -226,6 +226,13 @@ pub enum Lookup {
         /// Its value, letter for letter; UUIDs in any writing.
         value: String,
     },
+    /// By a number of theirs, which more than one may have. A directory that can not be asked for it finds no one.
+    Number {
+        /// The attribute, as the directory calls it.
+        attribute: String,
+        /// The number, at least 0.
+        number: i64,
+    },
 }
 
 /// Groups by search and look-up, always within one tenant: it enters the upstream's own query. A group's name is the one that

@@ -262,6 +262,8 @@ fn merged(own: &MappingConfig, default: MappingConfig, is_mapped: bool) -> Mappi
         (&mut parts.display_name, default_parts.display_name),
         (&mut parts.email, default_parts.email),
         (&mut parts.email_verified, default_parts.email_verified),
+        (&mut parts.uid_number, default_parts.uid_number),
+        (&mut parts.gid_number, default_parts.gid_number),
     ] {
         if !is_given(part) {
             *part = default;

@@ -379,6 +379,13 @@ async fn groups_are_the_tenants_own_and_can_be_left_out() {
     assert!(gus.iter().all(|group| !jane.contains(group)), "another tenant's staff are other people");
     assert_eq!(house.cs3.groups_of(&service, &who(JANE, ""), NOW).await.unwrap(), jane);
     assert!(groups(JANE, true).await.is_empty());
+    // A search leaves groups out of the directory's answer; whoever asks for them gets them all the same.
+    let user = house.user(JANE, "acme").await;
+    for (skip_groups, expected) in [(true, [0, 0, 0]), (false, [2, 2, 0])] {
+        let search = Cs3Search { texts: vec![String::new()], is_empty: false, skip_groups };
+        let found = house.cs3.find(&user, &search, NOW).await.unwrap();
+        assert_eq!(found.iter().map(|user| user.groups.len()).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! `UserAPI`: one person, exactly, or a search of the caller's tenant. Whoever is of another tenant, disabled, or not there at all gets
 //! one and the same answer; that it could not be told is another one, always.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use claims_mapping::{Identity, Tenant, TenantId, TenantScope, fold};
 use connectors::ConnectorError;
@@ -96,7 +99,7 @@ impl Cs3 {
             return Err(Cs3Error::NoToken);
         }
         let person = self.referred(caller, who, now).await?;
-        Ok(self.group_ids.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
+        self.groups_of_person(&person, now).await
     }
 
     /// `FindUsers`, sorted by username. The longest text goes to the directories, whose own attributes for searching say what it finds; what
@@ -128,12 +131,26 @@ impl Cs3 {
         named.sort_by_cached_key(|(name, person)| (fold(name), person.identity.id().opaque_id()));
         named.dedup_by_key(|(_, person)| person.identity.id().opaque_id());
         named.truncate(self.config.results);
-        let mut users = Vec::with_capacity(named.len());
-        for (username, person) in named {
-            let groups = self.group_ids(&person, search.skip_groups, now).await?;
-            users.push(Cs3User { person, username, groups });
+        if search.skip_groups {
+            return Ok(named.into_iter().map(|(username, person)| Cs3User { person, username, groups: Vec::new() }).collect());
         }
-        Ok(users)
+        let found: Vec<_> = named.into_iter().map(|(_, person)| person.identity.clone()).collect();
+        self.with_groups(&scope, &found, now).await
+    }
+
+    /// People whom a search found, with their groups, which it leaves out; whoever is gone meanwhile is left out.
+    async fn with_groups(&self, scope: &TenantScope, found: &[Identity], now: OffsetDateTime) -> Result<Vec<Cs3User>, Cs3Error> {
+        let people = self.people.with_groups(scope, found, now).await?;
+        // All groups at once, so that those that were never given out are recorded in one batch.
+        let names: BTreeSet<_> = people.iter().flat_map(|person| person.identity.groups()).collect();
+        let names: Vec<_> = names.into_iter().cloned().collect();
+        let ids = self.group_ids.ids_of(scope.tenant_id(), &names, now).await?;
+        let ids: HashMap<_, _> = names.iter().zip(ids).collect();
+        let told = |person: Arc<KnownPerson>| {
+            let groups = person.identity.groups().iter().filter_map(|name| ids.get(name).copied()).collect();
+            Some(Cs3User { username: self.name(&person)?, groups, person })
+        };
+        Ok(people.into_iter().filter_map(told).collect())
     }
 
     /// Those of a tenant whom a text finds: in its directories, or by their whole id or name.
@@ -224,14 +241,11 @@ impl Cs3 {
     /// Someone as OpenCloud is told of them.
     async fn told(&self, person: Arc<KnownPerson>, skip_groups: bool, now: OffsetDateTime) -> Result<Cs3User, Cs3Error> {
         let username = self.name(&person).ok_or(Cs3Error::NotFound)?;
-        let groups = self.group_ids(&person, skip_groups, now).await?;
+        let groups = if skip_groups { Vec::new() } else { self.groups_of_person(&person, now).await? };
         Ok(Cs3User { person, username, groups })
     }
 
-    async fn group_ids(&self, person: &KnownPerson, skip: bool, now: OffsetDateTime) -> Result<Vec<Uuid>, Cs3Error> {
-        if skip {
-            return Ok(Vec::new());
-        }
+    async fn groups_of_person(&self, person: &KnownPerson, now: OffsetDateTime) -> Result<Vec<Uuid>, Cs3Error> {
         Ok(self.group_ids.ids_of(&person.tenant.id, person.identity.groups(), now).await?)
     }
 

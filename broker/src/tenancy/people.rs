@@ -105,7 +105,39 @@ impl SignedInPeople {
         limit: usize,
         now: OffsetDateTime,
     ) -> Result<Seen, StoreError> {
-        let (partition, text) = (Partition::Tenant(tenant.clone()), fold(text));
+        let text = fold(text);
+        self.read(tenant, of, |user| holds(user, &text), limit, now).await
+    }
+
+    /// People of these connectors who are exactly those that are meant: none, one, or two of them where there are more.
+    ///
+    /// # Errors
+    /// When the store could not tell, or there are too many people to go through.
+    pub(crate) async fn exactly(
+        &self,
+        tenant: &TenantId,
+        of: impl Fn(&ConnectorId) -> bool + Send,
+        means: impl Fn(&StoredUser) -> bool + Send,
+        now: OffsetDateTime,
+    ) -> Result<Vec<(ConnectorId, MappedUser)>, StoreError> {
+        let seen = self.read(tenant, of, means, 2, now).await?;
+        let each = |(id, users): (ConnectorId, Vec<_>)| users.into_iter().map(move |user| (id.clone(), user));
+        let people: Vec<_> = seen.people.into_iter().flat_map(each).collect();
+        if seen.truncated && people.len() < 2 {
+            return Err(StoreError::Unavailable(format!("more than {MOST_READ} people have signed in to find one by their name").into()));
+        }
+        Ok(people)
+    }
+
+    async fn read(
+        &self,
+        tenant: &TenantId,
+        of: impl Fn(&ConnectorId) -> bool + Send,
+        fits: impl Fn(&StoredUser) -> bool + Send,
+        limit: usize,
+        now: OffsetDateTime,
+    ) -> Result<Seen, StoreError> {
+        let partition = Partition::Tenant(tenant.clone());
         let (mut seen, mut count, mut read, mut cursor) = (Seen::default(), 0, 0, None);
         loop {
             let page = self.store.list(&partition, Kind::Person, cursor.as_deref(), PAGE, now).await?;
@@ -116,7 +148,7 @@ impl SignedInPeople {
                     tracing::warn!(tenant.id = %tenant, user.id = id, "the record of a person who has signed in can not be read");
                     continue;
                 };
-                if !of(&record.connector) || !holds(&record.user, &text) {
+                if !of(&record.connector) || !fits(&record.user) {
                     continue;
                 }
                 if count == limit {

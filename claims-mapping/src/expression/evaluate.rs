@@ -102,6 +102,15 @@ impl Worth {
         text(&self.0)
     }
 
+    /// A whole number of 64 bits.
+    pub(crate) fn as_integer(&self) -> Option<i64> {
+        match self.0 {
+            cel::Value::Int(number) => Some(number),
+            cel::Value::UInt(number) => i64::try_from(number).ok(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_null(&self) -> bool {
         matches!(self.0, cel::Value::Null)
     }

@@ -40,6 +40,8 @@ fn user(name: &str) -> MappedUser {
         display_name: None,
         email: None,
         email_verified: false,
+        uid_number: None,
+        gid_number: None,
     }
 }
 

@@ -15,6 +15,7 @@ const TEXT_OR_NONE: &[Kind] = &[Kind::String, Kind::Null];
 const TEXTS: &[Kind] = &[Kind::String, Kind::List, Kind::Null];
 const TRUTH: &[Kind] = &[Kind::Bool];
 const TRUTH_OR_TEXT: &[Kind] = &[Kind::Bool, Kind::String, Kind::Null];
+const NUMBER: &[Kind] = &[Kind::Number, Kind::String, Kind::Null];
 
 /// # Errors
 /// Every fault.
@@ -31,9 +32,10 @@ fn has_expressions(config: &MappingConfig) -> bool {
     let parts = &config.claim_mappings;
     let prefixed = [&parts.username, &parts.groups];
     let plain = [&parts.uid, &parts.tenant, &parts.roles, &parts.display_name, &parts.email, &parts.email_verified];
+    let numbers = [&parts.uid_number, &parts.gid_number];
     let mut rules = config.claim_validation_rules.iter().chain(&config.user_validation_rules);
     prefixed.iter().any(|part| !part.expression.is_empty())
-        || plain.iter().any(|part| !part.expression.is_empty())
+        || plain.iter().chain(&numbers).any(|part| !part.expression.is_empty())
         || rules.any(|rule| !rule.expression.is_empty())
         || !parts.extra.is_empty()
 }
@@ -63,6 +65,8 @@ impl Compiler {
         let display_name = self.plain("claimMappings.displayName", &mappings.display_name, TEXT_OR_NONE);
         let email = self.plain("claimMappings.email", &mappings.email, TEXT_OR_NONE);
         let email_verified = self.plain("claimMappings.emailVerified", &mappings.email_verified, TRUTH_OR_TEXT);
+        let uid_number = self.plain("claimMappings.uidNumber", &mappings.uid_number, NUMBER);
+        let gid_number = self.plain("claimMappings.gidNumber", &mappings.gid_number, NUMBER);
         match username {
             Some(username) if self.faults.is_empty() => Ok(Mapping {
                 username,
@@ -76,6 +80,8 @@ impl Compiler {
                 display_name,
                 email,
                 email_verified,
+                uid_number,
+                gid_number,
                 names: self.names,
                 beside: BTreeSet::new(),
                 patterns: self.patterns.into(),

@@ -43,7 +43,23 @@ pub(super) fn evaluate(mapping: &Mapping, user: &UpstreamUser, watch: &mut impl 
     let display_name = run.optional(watch, mapping.display_name.as_ref(), |rule| run.text(rule), shown)?;
     let email = run.optional(watch, mapping.email.as_ref(), |rule| run.text(rule), shown)?;
     let email_verified = run.optional(watch, mapping.email_verified.as_ref(), |rule| run.truth(rule), |truth| Value::from(*truth))?;
-    Ok(MappedUser { subject: user.subject.clone(), username, groups, uid, extra, tenant, roles, display_name, email, email_verified })
+    let number_shown = |number: &Option<i64>| number.map_or(Value::Null, Value::from);
+    let uid_number = run.optional(watch, mapping.uid_number.as_ref(), |rule| run.number(rule), number_shown)?;
+    let gid_number = run.optional(watch, mapping.gid_number.as_ref(), |rule| run.number(rule), number_shown)?;
+    Ok(MappedUser {
+        subject: user.subject.clone(),
+        username,
+        groups,
+        uid,
+        extra,
+        tenant,
+        roles,
+        display_name,
+        email,
+        email_verified,
+        uid_number,
+        gid_number,
+    })
 }
 
 #[expect(clippy::ptr_arg, reason = "it is handed on as a function over the step's own type")]
@@ -221,6 +237,22 @@ impl<'r> Run<'r> {
         }
     }
 
+    /// A POSIX number. What is none keeps nobody out: by a number people are looked up, and whoever has none is not found by it.
+    fn number(&self, rule: &Rule) -> Result<Option<i64>, Rejection> {
+        let number = match &rule.source {
+            Source::Claim { name, .. } => match self.claims.get(name) {
+                Some(Value::Number(number)) => number.as_i64(),
+                Some(Value::String(text)) => decimal(text),
+                _ => None,
+            },
+            Source::Expression(expression) => {
+                let value = self.value(&rule.place, expression)?;
+                value.as_integer().or_else(|| value.as_text().and_then(decimal))
+            }
+        };
+        Ok(number.filter(|number| *number >= 0))
+    }
+
     fn extra(&self, watch: &mut impl Watch) -> Result<BTreeMap<String, Vec<String>>, Rejection> {
         let mut extra = BTreeMap::new();
         if let Some(Value::String(jti)) = self.claims.get("jti").filter(|jti| jti.as_str() != Some("")) {
@@ -274,6 +306,12 @@ impl<'r> Run<'r> {
         }
         Ok(())
     }
+}
+
+/// Decimal digits as LDAP writes an integer (RFC 4517, 3.3.16): no sign, no leading zero.
+fn decimal(text: &str) -> Option<i64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_plain { text.parse().ok() } else { None }
 }
 
 fn value(scope: &Scope<'_>, place: &str, expression: &Expression) -> Result<Worth, Rejection> {

@@ -60,6 +60,8 @@ fn every_fault_is_told_with_its_place() {
             "tenant": {"expression": "1 + 1"},
             "displayName": {"expression": "[claims.a]"},
             "emailVerified": {"expression": "{}"},
+            "uidNumber": {"expression": "true"},
+            "gidNumber": {"claim": "a", "expression": "claims.b"},
         },
         "userValidationRules": [{"expression": "claims.a == 'b'"}, {"claim": "a", "expression": "true"}, {}, {"expression": "true"}],
     }));
@@ -93,6 +95,8 @@ fn every_fault_is_told_with_its_place() {
             "claimMappings.tenant.expression",
             "claimMappings.displayName.expression",
             "claimMappings.emailVerified.expression",
+            "claimMappings.uidNumber.expression",
+            "claimMappings.gidNumber",
         ]
     );
 }
@@ -220,6 +224,34 @@ fn t32_an_address_is_verified_only_where_the_upstream_says_so() {
     }
     assert!(!map(json!({"email": {"claim": "e"}}), json!({"e": "a@b", "email_verified": true})).unwrap().email_verified);
     assert!(!map(json!({"emailVerified": {"claim": "v"}}), json!({})).unwrap().email_verified);
+}
+
+#[test]
+fn posix_numbers_are_whole_and_not_negative_and_what_is_none_keeps_nobody_out() {
+    for (field, read) in [("uidNumber", (|user| user.uid_number) as fn(MappedUser) -> Option<i64>), ("gidNumber", |user| user.gid_number)] {
+        for rule in [json!({"claim": "x"}), json!({"expression": "claims.x"})] {
+            let rules = json!({ field: rule });
+            for (given, number) in [(json!(0), 0), (json!("0"), 0), (json!(1000), 1000), (json!("1000"), 1000), (json!(i64::MAX), i64::MAX)]
+            {
+                assert_eq!(read(map(rules.clone(), json!({"x": given})).unwrap()), Some(number), "{given}");
+            }
+            let odd = ["", " ", "+1", "-1", "01", "1 ", "1.0", "0x1", "9223372036854775808", "many", "١"].map(Value::from);
+            for odd in odd.into_iter().chain([json!(-1), json!(1.0), json!(u64::MAX), json!(null), json!(true), json!([1000]), json!({})]) {
+                assert_eq!(read(map(rules.clone(), json!({"x": odd})).unwrap()), None, "{odd}");
+            }
+        }
+    }
+    assert_eq!(map(json!({"uidNumber": {"claim": "x"}}), json!({})).unwrap().uid_number, None, "absent");
+    assert!(map(json!({"uidNumber": {"expression": "claims.x"}}), json!({})).is_err(), "an expression that fails refuses, as any other");
+    let plain = mapping(
+        json!({"claimMappings": {"username": {"claim": "username"}, "uidNumber": {"claim": "u"}, "gidNumber": {"expression": "claims.g"}}}),
+    );
+    assert_eq!((plain.uid_number_claim(), plain.gid_number_claim()), (Some("u"), None));
+    assert!(plain.claim_names().unwrap().is_superset(&["u", "g"].into()));
+    let told = mapping(json!({"claimMappings": {"username": {"claim": "username"}, "uidNumber": {"claim": "u"}}}))
+        .explain(&user(json!({"username": "jane", "u": "-1"})));
+    let step = told.steps.iter().find(|step| step.place == "claimMappings.uidNumber").unwrap();
+    assert_eq!((step.saw.get("u"), &step.gave), (Some(&json!("-1")), &Ok(Value::Null)));
 }
 
 #[test]

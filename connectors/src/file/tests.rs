@@ -192,3 +192,31 @@ async fn users_may_stand_in_the_configuration() {
     let missing = build_from(&FileConfig { path: Some("/nonexistent/users.yaml".into()), users: None }).unwrap_err();
     assert!(missing[0].1.starts_with("/nonexistent/users.yaml: "), "{missing:?}");
 }
+
+#[tokio::test]
+async fn numbers_find_whoever_alone_has_them_in_their_tenant() {
+    let source = source(
+        "users:\n\
+         - { id: a, username: ann, tenant: acme, uidNumber: 1000, gidNumber: 100 }\n\
+         - { id: b, username: bea, tenant: acme, uidNumber: 1001, gidNumber: 100 }\n\
+         - { id: c, username: cleo, tenant: globex, uidNumber: 1000, gidNumber: 7 }\n\
+         - { id: d, username: dora, tenant: globex, uidNumber: 1002, disabled: true }\n\
+         - { id: e, username: eve, tenant: globex }\n",
+    );
+    let by = async |of: &str, attribute: &str, number| {
+        let lookup = Lookup::Number { attribute: attribute.to_owned(), number };
+        let found = source.get(&TenantScope::of_verified_caller(tenant(of)), &lookup).await.unwrap();
+        found.map(|user| user.subject.to_string())
+    };
+    assert_eq!(by("acme", "uidNumber", 1000).await.as_deref(), Some("a"));
+    assert_eq!(by("globex", "uidNumber", 1000).await.as_deref(), Some("c"));
+    assert_eq!(by("globex", "gidNumber", 7).await.as_deref(), Some("c"));
+    assert_eq!(by("acme", "gidNumber", 100).await, None, "t25: two have it");
+    assert_eq!(by("globex", "uidNumber", 1002).await, None, "disabled");
+    assert_eq!(by("acme", "id", 1000).await, None, "no number of theirs");
+    let ann = source.get(&TenantScope::of_verified_caller(tenant("acme")), &Lookup::Username("ann".to_owned())).await.unwrap().unwrap();
+    let mapped = Mapping::compile(&default_mapping()).unwrap().evaluate(&ann).unwrap();
+    assert_eq!((mapped.uid_number, mapped.gid_number), (Some(1000), Some(100)));
+    let Err(faults) = Users::parse("users: [{ id: a, username: ann, uidNumber: -1 }]", true) else { panic!() };
+    assert_eq!(faults.into_iter().map(|fault| fault.place).collect::<Vec<_>>(), ["users[0].uidNumber"]);
+}

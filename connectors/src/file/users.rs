@@ -43,6 +43,14 @@ pub struct FileUser {
     /// Their roles; they pass the connector's allow-list.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// The POSIX user number, at least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub uid_number: Option<i64>,
+    /// The POSIX number of their own group, at least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub gid_number: Option<i64>,
     /// Whether they are switched off: no sign-in, not found.
     #[serde(default)]
     pub disabled: bool,
@@ -68,6 +76,8 @@ struct Person {
     username: String,
     email: Option<String>,
     display_name: Option<String>,
+    /// By the names of their claims.
+    numbers: [(&'static str, Option<i64>); 2],
     hash: Option<StoredHash>,
     full: Claims,
     without_groups: Claims,
@@ -191,6 +201,9 @@ impl Users {
                 let subject = Subject::parse(value).ok().filter(|_| name == "id")?;
                 return self.get(tenant, &Lookup::Subject(subject));
             }
+            Lookup::Number { attribute, number } => {
+                one(self.of_tenant(tenant).filter(|p| p.numbers.iter().any(|(name, own)| name == attribute && *own == Some(*number))))
+            }
         };
         person.map(Person::full)
     }
@@ -222,6 +235,9 @@ impl Person {
             fault("username", "it is empty".to_owned());
             return None;
         }
+        for (name, _) in user.numbers().into_iter().filter(|(_, number)| number.is_some_and(|number| number < 0)) {
+            fault(name, "it must be at least 0".to_owned());
+        }
         let claims = |with_groups: bool| Claims::new(user.claims(with_groups));
         let full = claims(true).map_err(|error| fault("groups", error.to_string())).ok()?;
         let person = Self {
@@ -231,6 +247,7 @@ impl Person {
             username: folded(&user.username),
             email: user.email.as_deref().map(folded),
             display_name: user.display_name.as_deref().map(folded),
+            numbers: user.numbers(),
             tenant: user.tenant,
             hash: hash.transpose().ok()?,
         };
@@ -247,6 +264,10 @@ impl Person {
 }
 
 impl FileUser {
+    fn numbers(&self) -> [(&'static str, Option<i64>); 2] {
+        [("uidNumber", self.uid_number), ("gidNumber", self.gid_number)]
+    }
+
     fn claims(&self, with_groups: bool) -> Value {
         let mut claims = Map::new();
         let mut put = |name: &str, value: Value| _ = claims.insert(name.to_owned(), value);
@@ -260,6 +281,11 @@ impl FileUser {
         put("email_verified", self.email_verified.into());
         put("groups", if with_groups { self.groups.clone().into() } else { Vec::<Value>::new().into() });
         put("roles", self.roles.clone().into());
+        for (name, number) in self.numbers() {
+            if let Some(number) = number {
+                put(name, number.into());
+            }
+        }
         Value::Object(claims)
     }
 }

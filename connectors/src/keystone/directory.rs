@@ -149,6 +149,8 @@ impl Directory for People {
             Lookup::Username(name) => self.named(&domain, name).await?,
             Lookup::Mail(address) => self.with_mail(&domain, address).await?,
             Lookup::Attribute { name, value } => self.joined(&domain, name, value).await?,
+            // It can not be asked for anything but ids and names.
+            Lookup::Number { .. } => None,
         };
         match record {
             Some(record) => self.whole(&record, &domain).await.map(Some),

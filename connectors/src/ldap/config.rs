@@ -9,8 +9,8 @@ use crate::ConfiguredSecret;
 
 /// How the directory is reached, and what its attributes mean.
 ///
-/// Every attribute that the mapping names must be read: the id, username, search, mail and tenant attributes are, and
-/// `cn`, `sn`, `givenName` and `displayName`; list others in `userSearch.attributes`. `claims.dn` is the entry's DN and
+/// Every attribute that the mapping names must be read: the id, username, search, mail and tenant attributes are, those of
+/// `uidNumber` and `gidNumber` where the mapping reads a plain claim, and `cn`, `sn`, `givenName` and `displayName`; list others in `userSearch.attributes`. `claims.dn` is the entry's DN and
 /// `claims.groups` the names of the groups.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -51,6 +51,8 @@ pub(super) struct UserPlan {
     pub(super) usernames: Vec<Attribute>,
     pub(super) searched: Vec<Attribute>,
     pub(super) mail: Attribute,
+    /// From which the mapping reads numbers.
+    pub(super) numbers: Vec<Attribute>,
     pub(super) tenancy: UserTenancy,
     pub(super) presentation: Presentation,
     /// What is asked of the server: the claims, and `memberOf`.
@@ -111,7 +113,7 @@ impl Plan {
         if !(1..=1000).contains(&config.connections) {
             faults.add("connections", "it must be within 1 and 1000");
         }
-        let users = users(config, mapping.tenant_claim(), fixed_tenant, &mut faults);
+        let users = users(config, mapping, fixed_tenant, &mut faults);
         let groups = match (&config.groups, &users) {
             (Some(groups), Some(users)) => Some(group_plan(groups, users, fixed_tenant, &mut faults)),
             _ => None,
@@ -168,7 +170,7 @@ fn account(config: &LdapConfig, faults: &mut Faults) -> Option<ServiceAccount> {
     }
 }
 
-fn users(config: &LdapConfig, tenant_claim: Option<&str>, fixed_tenant: bool, faults: &mut Faults) -> Option<UserPlan> {
+fn users(config: &LdapConfig, mapping: &Mapping, fixed_tenant: bool, faults: &mut Faults) -> Option<UserPlan> {
     let search = &config.user_search;
     let at = |field: &str| format!("userSearch.{field}");
     let base = faults.check(&at("base"), plain_dn(&search.base));
@@ -188,10 +190,14 @@ fn users(config: &LdapConfig, tenant_claim: Option<&str>, fixed_tenant: bool, fa
     for (index, attribute) in more.iter().enumerate().filter(|(_, a)| NO_CLAIMS.iter().any(|no| a.is(no))) {
         faults.add(at(&format!("attributes[{index}]")), format!("`{}` can not be read", attribute.as_str()));
     }
-    let tenancy = user_tenancy(search, tenant_claim, fixed_tenant, faults);
+    let tenancy = user_tenancy(search, mapping.tenant_claim(), fixed_tenant, faults);
     let (base, id, mail, tenancy) = (base?, id?, mail?, tenancy?);
 
-    let mut single: Vec<Attribute> = usernames.iter().chain(&single_valued).cloned().collect();
+    // A claim that no attribute can have is not looked up by.
+    let is_readable = |claim: &&str| !NO_CLAIMS.iter().any(|no| no.eq_ignore_ascii_case(claim));
+    let numbers = [mapping.uid_number_claim(), mapping.gid_number_claim()].into_iter().flatten().filter(is_readable);
+    let numbers: Vec<_> = numbers.filter_map(|claim| Attribute::parse(claim).ok()).collect();
+    let mut single: Vec<Attribute> = usernames.iter().chain(&single_valued).chain(&numbers).cloned().collect();
     single.extend([id.clone(), mail.clone()]);
     single.extend(USUAL.iter().filter_map(|name| Attribute::parse(name).ok()));
     let mut attributes: Vec<String> = Vec::new();
@@ -215,6 +221,7 @@ fn users(config: &LdapConfig, tenant_claim: Option<&str>, fixed_tenant: bool, fa
         usernames,
         searched,
         mail,
+        numbers,
         tenancy,
         presentation: Presentation { id: IdAttribute(id), attributes, single },
         requested,

@@ -110,3 +110,23 @@ fn no_secret_is_printed() {
     .unwrap();
     assert!(!format!("{config:?}{}", serde_json::to_string(&config).unwrap()).contains("hunter2"));
 }
+
+#[test]
+fn the_attributes_of_numbers_are_read_and_others_are_not_looked_up_by() {
+    let plan = |uid: &str, gid: &str| {
+        let config: LdapConfig = serde_json::from_value(json!({ "url": "ldaps://h", "userSearch": { "base": "dc=x" } })).unwrap();
+        let mut mapping = default_mapping();
+        mapping.claim_mappings.uid_number = ClaimOrExpression::of_claim(uid);
+        mapping.claim_mappings.gid_number.expression = gid.to_owned();
+        Plan::new(&config, &Mapping::compile(&mapping).unwrap(), true).ok().unwrap().users
+    };
+    let users = plan("uidNumber", "claims.gidNumber");
+    let numbers: Vec<_> = users.numbers.iter().map(Attribute::as_str).collect();
+    assert_eq!(numbers, ["uidNumber"]);
+    assert!(users.requested.contains(&"uidNumber".to_owned()) && users.presentation.single.contains(&"uidNumber".to_owned()));
+    assert!(!users.requested.contains(&"gidNumber".to_owned()), "an expression's attributes are listed by hand");
+    for none in ["dn", "UserPassword", "posix.uid"] {
+        assert!(plan(none, "").numbers.is_empty(), "{none}");
+        assert!(!plan(none, "").requested.iter().any(|name| name == none), "{none}");
+    }
+}
