@@ -4,7 +4,7 @@ use claims_mapping::TenantScope;
 use connectors::{ConnectorError, Groups, UserQuery};
 use denizen_tests::slapd::{
     Slapd,
-    content::{self, ACME, GROUPS, group, group_dn, person, person_dn, uuid},
+    content::{ACME, GROUPS, group, group_dn, person, person_dn, uuid},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn scope(tenant: &Arc<Tenant>) -> TenantScope {
 }
 
 async fn members(corp: &Corp, tenant: &Arc<Tenant>, name: &str) -> Vec<String> {
-    let found = port(corp).members(&scope(tenant), name, 100).await.unwrap();
+    let found = port(corp).members(&scope(tenant), name, 1_000).await.unwrap();
     assert!(!found.truncated, "{name}");
     subjects(&found).iter().map(ToString::to_string).collect()
 }
@@ -132,10 +132,10 @@ async fn t24_names_are_letter_for_letter_and_two_of_one_name_are_none() {
 async fn members_are_users_and_as_many_as_are_wanted() {
     let slapd = without_zoe().await;
     let everyone: Vec<_> = (100..220).map(|n| (person_dn("acme", &format!("p{n}")), n)).collect();
-    slapd.add_all(everyone.iter().map(|(dn, n)| person(dn, &format!("p{n}"), "Pat Pending", *n, &[ACME], content::PASSWORD))).await;
+    slapd.add_all(everyone.iter().map(|(dn, n)| person(dn, &format!("p{n}"), "Pat Pending", *n, &[ACME], PASSWORD))).await;
     let mut listed: Vec<_> = everyone.iter().map(|(dn, _)| dn.clone()).collect();
     // Someone who is disabled, of another tenant, no user, not there, no one.
-    listed.extend([person_dn("acme", "dora"), person_dn("globex", "greta"), content::READER.to_owned(), person_dn("acme", "ghost")]);
+    listed.extend([person_dn("acme", "dora"), person_dn("globex", "greta"), READER.to_owned(), person_dn("acme", "ghost")]);
     slapd.add(group("acme", "many", ACME, &listed)).await;
     for config in both_ways(true) {
         let corp = with(&slapd, &config);
