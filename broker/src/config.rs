@@ -9,6 +9,7 @@ mod authentication;
 mod branding;
 mod check;
 mod clients;
+mod cs3_groups;
 mod environment;
 mod faults;
 mod joins;

@@ -19,6 +19,7 @@ use connectors::Secret;
 use uuid::Uuid;
 
 pub use caller::{Channel, Cs3Caller};
+pub(crate) use groups::group_prefix_of;
 pub use groups::{Cs3GroupSearch, GroupIds};
 
 use crate::{

@@ -349,7 +349,7 @@ fn id(text: &str) -> ConnectorId {
     ConnectorId::parse(text).unwrap()
 }
 
-fn tenant(id: &str, disabled: bool) -> Tenant {
+pub(crate) fn tenant(id: &str, disabled: bool) -> Tenant {
     let id = TenantId::parse(id).unwrap();
     Tenant {
         label: TenantLabel::derived(&id),
@@ -361,11 +361,11 @@ fn tenant(id: &str, disabled: bool) -> Tenant {
     }
 }
 
-fn scope(name: &str) -> TenantScope {
+pub(crate) fn scope(name: &str) -> TenantScope {
     TenantScope::of_verified_caller(Arc::new(tenant(name, false)))
 }
 
-fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
+pub(crate) fn wired(name: &str, operated_by: OperatedBy, mapping: MappingConfig) -> Wired {
     let tenant_rule = TenantRule::Mapped(match operated_by {
         OperatedBy::Operator => None,
         OperatedBy::Tenant => Some(["acme", "globex"].map(|id| TenantId::parse(id).unwrap()).into()),

@@ -237,6 +237,16 @@ impl Mapping {
         plain_claim(self.gid_number.as_ref())
     }
 
+    /// The claim that groups are read from, and what is put before each of its values, where it is a plain one: then what a person's groups
+    /// are called here says what they are called there.
+    #[must_use]
+    pub fn groups_claim(&self) -> Option<(&str, &str)> {
+        match &self.groups {
+            Some(Rule { source: Source::Claim { name, prefix }, .. }) => Some((name, prefix)),
+            _ => None,
+        }
+    }
+
     /// The same mapping, where this claim of the person is read beside it, as a join with a directory does.
     #[must_use]
     pub fn with_claim(mut self, name: &str) -> Self {

@@ -28,7 +28,10 @@ use self::{
     users::{Fault, Users},
     watch::Watch,
 };
-use crate::{Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Proven, Secret, UserQuery, config::Context};
+use crate::{
+    Connector, ConnectorError, Directory, Found, FoundGroups, Groups, LoginName, Lookup, PasswordLogin, Proven, Secret, UpstreamGroup,
+    UserQuery, config::Context,
+};
 
 /// Where the users stand: in a file of their own, or here.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +92,7 @@ pub(crate) fn build(config: &FileConfig, context: Context<'_>) -> Result<Connect
     let source = Arc::new(FileUsers { id: context.id.clone(), fixed_tenant: context.fixed_tenant, users, _watch: watch });
     Ok(Connector {
         password: Some(Arc::clone(&source) as Arc<dyn PasswordLogin>),
+        groups: Some(Arc::clone(&source) as Arc<dyn Groups>),
         directory: Some(source),
         watches: config.path.iter().cloned().collect(),
         ..Connector::without_ports(context.id.clone())
@@ -146,6 +150,23 @@ impl Directory for FileUsers {
 
     async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
         Ok(self.users.load().get(self.filter(scope.tenant()), by))
+    }
+}
+
+/// The groups that users name: there is no group without someone in it.
+#[async_trait]
+impl Groups for FileUsers {
+    async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<FoundGroups, ConnectorError> {
+        Ok(self.users.load().groups(self.filter(scope.tenant()), query))
+    }
+
+    async fn get(&self, scope: &TenantScope, name: &str) -> Result<Option<UpstreamGroup>, ConnectorError> {
+        let is_there = self.users.load().has_group(self.filter(scope.tenant()), name);
+        Ok(is_there.then(|| UpstreamGroup { name: name.to_owned(), display_name: None, mail: None }))
+    }
+
+    async fn members(&self, scope: &TenantScope, name: &str, limit: usize) -> Result<Found, ConnectorError> {
+        Ok(self.users.load().members(self.filter(scope.tenant()), name, limit))
     }
 }
 

@@ -12,6 +12,7 @@ mod config;
 mod directory;
 mod form;
 mod groups;
+mod members;
 mod people;
 mod places;
 mod plan;
@@ -28,7 +29,7 @@ use claims_mapping::{ClaimMappings, ClaimOrExpression, MappingConfig, PrefixedCl
 
 pub use self::config::{AccountScope, All, KeystoneConfig, Named, ProjectName, ServiceAccountConfig, SignInScope, TokensConfig, Trusts};
 use self::{account::Account, api::Api, people::People, plan::Plan, token::Tokens};
-use crate::{Connector, CredentialLogin, Directory, PasswordLogin, Renewal, TokenAuthentication, TokenRevocation, config::Context};
+use crate::{Connector, CredentialLogin, Directory, Groups, PasswordLogin, Renewal, TokenAuthentication, TokenRevocation, config::Context};
 
 /// The mapping of a `keystone` connector for the parts that its configuration does not give. The tenant is the user's domain.
 #[must_use]
@@ -67,6 +68,8 @@ pub(crate) fn build(config: &KeystoneConfig, context: Context<'_>) -> Result<Con
         password: Some(Arc::clone(&people) as Arc<dyn PasswordLogin>),
         credential: Some(Arc::clone(&people) as Arc<dyn CredentialLogin>),
         directory: people.rules.directory.then(|| Arc::clone(&people) as Arc<dyn Directory>),
+        // Without their groups being read, people have none.
+        groups: (people.rules.directory && people.rules.groups).then(|| Arc::clone(&people) as Arc<dyn Groups>),
         renewal: Some(people as Arc<dyn Renewal>),
         token: tokens.clone().map(|port| port as Arc<dyn TokenAuthentication>),
         revocation: tokens.map(|port| port as Arc<dyn TokenRevocation>),

@@ -2,13 +2,14 @@
 //!
 //! This file owns the ports. Below it: `config` (how the configuration looks), `plan` (the same, checked), `connect` and
 //! `pool` (connections), `filter` (the one place that escapes), `search` (one request and its pages), `claims` (an entry as
-//! claims), `groups`.
+//! claims), `groups` (whose a group is, and a user's), `members` (groups by search, and who is in one).
 
 mod claims;
 mod config;
 mod connect;
 mod filter;
 mod groups;
+mod members;
 mod plan;
 mod pool;
 mod search;
@@ -31,7 +32,7 @@ use self::{
     search::{Answer, End, Entry, Request, search},
 };
 use crate::{
-    Connector, ConnectorError, Directory, Found, LoginName, Lookup, PasswordLogin, Proven, Secret, UserQuery, config::Context,
+    Connector, ConnectorError, Directory, Found, Groups, LoginName, Lookup, PasswordLogin, Proven, Secret, UserQuery, config::Context,
     names::folded,
 };
 
@@ -73,8 +74,10 @@ pub(crate) fn build(config: &LdapConfig, context: Context<'_>) -> Result<Connect
         users,
         groups,
     });
+    let can_search_groups = directory.groups.as_ref().is_some_and(|plan| plan.base().is_some());
     Ok(Connector {
         password: Some(Arc::clone(&directory) as Arc<dyn PasswordLogin>),
+        groups: can_search_groups.then(|| Arc::clone(&directory) as Arc<dyn Groups>),
         directory: Some(directory),
         ..Connector::without_ports(context.id.clone())
     })
@@ -225,7 +228,7 @@ impl LdapDirectory {
                     Within::Tenant(tenant) => Some(tenant),
                     Within::Everywhere => self.users.tenancy.attribute.as_ref().and_then(|attribute| entry.only(attribute.as_str())),
                 };
-                GroupReader { plan, pool: &self.searches, tenant, username: self.users.usernames.first() }.of(entry).await?
+                GroupReader { plan, pool: &self.searches, tenant }.of(entry, self.users.usernames.first()).await?
             }
             None => Vec::new(),
         };

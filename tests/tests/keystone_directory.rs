@@ -1,6 +1,8 @@
 //! The `keystone` connector as a directory, and asked again about those who signed in, against a real Keystone.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "keystone_directory/groups.rs"]
+mod groups;
 #[path = "keystone_directory/renewal.rs"]
 mod renewal;
 #[path = "keystone_directory/search.rs"]

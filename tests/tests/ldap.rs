@@ -5,6 +5,8 @@
 mod attacks;
 #[path = "ldap/groups.rs"]
 mod groups;
+#[path = "ldap/members.rs"]
+mod members;
 #[path = "ldap/servers.rs"]
 mod servers;
 

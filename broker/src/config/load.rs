@@ -16,7 +16,7 @@ use url::Url;
 use super::{
     Branding, ClientConfig, Config, ConnectorConfig, Cs3Config, GuessingConfig, KeysConfig, Lifetimes, Listen, OpencloudConfig, Preset,
     RefusalsConfig, ReviewerConfig, SearchConfig, SharingConfig, StoreConfig, SystemTenantConfig, TenantConfig, authentication, branding,
-    check, clients,
+    check, clients, cs3_groups,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
     opencloud::cs3,
@@ -91,6 +91,7 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     check::check(&parts, &mut places);
     let tenants = tenants::check(&parts, &mut places);
     let connectors = upstreams::check(&parts, &mut places);
+    cs3_groups::check(&parts, &connectors, &mut places);
     authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
     cs3::check(&parts, &mut places);

@@ -79,7 +79,7 @@ fn unknown_and_disabled_names_cost_a_hash_too() {
 async fn claims_are_the_documented_ones() {
     let source = source(&yaml());
     let scope = TenantScope::of_verified_caller(tenant("acme"));
-    let jane = source.get(&scope, &Lookup::Subject(Subject::parse(ACME_JANE).unwrap())).await.unwrap().unwrap();
+    let jane = Directory::get(&source, &scope, &Lookup::Subject(Subject::parse(ACME_JANE).unwrap())).await.unwrap().unwrap();
     assert_eq!(
         serde_json::Value::Object(jane.claims.as_map().clone()),
         serde_json::json!({
@@ -87,8 +87,8 @@ async fn claims_are_the_documented_ones() {
             "email_verified": false, "groups": ["staff"], "roles": []
         })
     );
-    assert_eq!(source.get(&scope, &Lookup::Subject(Subject::parse("j2").unwrap())).await.unwrap(), None, "another tenant's");
-    assert_eq!(source.get(&scope, &Lookup::Subject(Subject::parse("b1").unwrap())).await.unwrap(), None, "disabled");
+    assert_eq!(Directory::get(&source, &scope, &Lookup::Subject(Subject::parse("j2").unwrap())).await.unwrap(), None, "another tenant's");
+    assert_eq!(Directory::get(&source, &scope, &Lookup::Subject(Subject::parse("b1").unwrap())).await.unwrap(), None, "disabled");
 }
 
 #[test]
@@ -219,4 +219,47 @@ async fn numbers_find_whoever_alone_has_them_in_their_tenant() {
     assert_eq!((mapped.uid_number, mapped.gid_number), (Some(1000), Some(100)));
     let Err(faults) = Users::parse("users: [{ id: a, username: ann, uidNumber: -1 }]", true) else { panic!() };
     assert_eq!(faults.into_iter().map(|fault| fault.place).collect::<Vec<_>>(), ["users[0].uidNumber"]);
+}
+
+fn scope(of: &str) -> TenantScope {
+    TenantScope::of_verified_caller(tenant(of))
+}
+
+fn names(found: &FoundGroups) -> Vec<&str> {
+    found.groups.iter().map(|group| group.name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn groups_are_those_that_a_tenants_users_name() {
+    let source = source(&format!(
+        "users:\n\
+         - {{ id: {ACME_JANE}, username: jane, tenant: acme, groups: [Staff, staff, staff, admins] }}\n\
+         - {{ id: j2, username: joe, tenant: acme, groups: [staff] }}\n\
+         - {{ id: j3, username: jane, tenant: globex, groups: [staff, owners] }}\n\
+         - {{ id: b1, username: bob, tenant: acme, groups: [staff, gone], disabled: true }}\n"
+    ));
+    let source: &dyn Groups = &source;
+    let (acme, globex) = (scope("acme"), scope("globex"));
+    let query = |text: &str, limit| UserQuery { text: text.to_owned(), limit };
+    assert_eq!(names(&source.search(&acme, &query("", 10)).await.unwrap()), ["Staff", "admins", "staff"], "`gone` has nobody who is on");
+    assert_eq!(names(&source.search(&acme, &query("STA", 10)).await.unwrap()), ["Staff", "staff"]);
+    assert_eq!(names(&source.search(&acme, &query("own", 10)).await.unwrap()), Vec::<&str>::new(), "globex's");
+    assert_eq!(names(&source.search(&scope("initech"), &query("", 10)).await.unwrap()), Vec::<&str>::new());
+    for (limit, truncated) in [(2, true), (3, false)] {
+        let found = source.search(&acme, &query("", limit)).await.unwrap();
+        assert_eq!((found.groups.len(), found.truncated), (limit, truncated));
+    }
+    assert_eq!(source.get(&acme, "staff").await.unwrap().map(|group| group.name).as_deref(), Some("staff"));
+    for name in ["STAFF", "staff ", "", "owners", "gone", "*"] {
+        assert_eq!(source.get(&acme, name).await.unwrap(), None, "{name:?}");
+        assert!(source.members(&acme, name, 10).await.unwrap().users.is_empty(), "{name:?}");
+    }
+    let members = async |scope: &TenantScope, name: &str, limit: usize| {
+        let found = source.members(scope, name, limit).await.unwrap();
+        (found.users.iter().map(|user| user.subject.to_string()).collect::<Vec<_>>(), found.truncated)
+    };
+    assert_eq!(members(&acme, "staff", 10).await, (vec![ACME_JANE.to_owned(), "j2".to_owned()], false));
+    assert_eq!(members(&acme, "Staff", 10).await, (vec![ACME_JANE.to_owned()], false));
+    assert_eq!(members(&globex, "staff", 10).await, (vec!["j3".to_owned()], false));
+    assert_eq!(members(&acme, "staff", 1).await, (vec![ACME_JANE.to_owned()], true));
 }

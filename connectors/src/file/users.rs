@@ -1,7 +1,7 @@
 //! The users themselves: their form in YAML, what must hold of them, and how they are found.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     hash::{BuildHasher as _, RandomState},
 };
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use super::password::StoredHash;
-use crate::{ConfiguredSecret, Found, Lookup, UserQuery, names::folded};
+use crate::{ConfiguredSecret, Found, FoundGroups, Lookup, UpstreamGroup, UserQuery, names::folded};
 
 /// One user.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +89,8 @@ pub(super) struct Users {
     by_subject: HashMap<Subject, usize>,
     by_username: HashMap<String, Vec<usize>>,
     by_tenant: HashMap<Option<String>, Vec<usize>>,
+    /// By tenant, then by name, who is in a group; letter for letter.
+    by_group: HashMap<Option<String>, BTreeMap<String, Vec<usize>>>,
     decoys: Vec<StoredHash>,
     seed: RandomState,
 }
@@ -146,12 +148,20 @@ impl Users {
 
     fn indexed(people: Vec<Person>, decoys: Vec<StoredHash>) -> Self {
         let (mut by_subject, mut by_username, mut by_tenant) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut by_group: HashMap<_, BTreeMap<String, Vec<usize>>> = HashMap::new();
         for (index, person) in people.iter().enumerate() {
             by_subject.insert(person.subject.clone(), index);
             by_username.entry(person.username.clone()).or_insert_with(Vec::new).push(index);
             by_tenant.entry(person.tenant.clone()).or_insert_with(Vec::new).push(index);
+            for group in person.groups() {
+                let people = by_group.entry(person.tenant.clone()).or_default().entry(group.to_owned()).or_default();
+                // Someone may name a group twice.
+                if people.last() != Some(&index) {
+                    people.push(index);
+                }
+            }
         }
-        Self { people, by_subject, by_username, by_tenant, decoys, seed: RandomState::new() }
+        Self { people, by_subject, by_username, by_tenant, by_group, decoys, seed: RandomState::new() }
     }
 
     /// How many there are.
@@ -208,6 +218,34 @@ impl Users {
         person.map(Person::full)
     }
 
+    /// Groups whose name holds the text.
+    pub(super) fn groups(&self, tenant: Option<&str>, query: &UserQuery) -> FoundGroups {
+        let text = folded(&query.text);
+        let of_tenant = self.by_group.get(&tenant.map(str::to_owned)).into_iter().flatten().map(|(name, _)| name);
+        let mut hits = of_tenant.filter(|name| folded(name).contains(&text));
+        let group = |name: &String| UpstreamGroup { name: name.clone(), display_name: None, mail: None };
+        let groups = hits.by_ref().take(query.limit).map(group).collect();
+        FoundGroups { groups, truncated: hits.next().is_some() }
+    }
+
+    /// Who is in a group.
+    pub(super) fn members(&self, tenant: Option<&str>, group: &str, limit: usize) -> Found {
+        let mut people = self.in_group(tenant, group);
+        let users = people.by_ref().take(limit).map(Person::without_groups).collect();
+        Found { users, truncated: people.next().is_some() }
+    }
+
+    /// The same.
+    fn in_group(&self, tenant: Option<&str>, group: &str) -> impl Iterator<Item = &Person> {
+        let people = self.by_group.get(&tenant.map(str::to_owned)).and_then(|groups| groups.get(group));
+        people.into_iter().flatten().filter_map(|i| self.people.get(*i))
+    }
+
+    /// Whether there is such a group: someone is in it.
+    pub(super) fn has_group(&self, tenant: Option<&str>, group: &str) -> bool {
+        self.in_group(tenant, group).next().is_some()
+    }
+
     fn named(&self, tenant: Option<&str>, name: &str) -> impl Iterator<Item = &Person> {
         let people = self.by_username.get(name).into_iter().flatten().filter_map(|i| self.people.get(*i));
         people.filter(move |p| tenant.is_none() || p.tenant.as_deref() == tenant)
@@ -252,6 +290,10 @@ impl Person {
             hash: hash.transpose().ok()?,
         };
         Some((person, user.disabled))
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &str> {
+        self.full.get("groups").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
     fn full(&self) -> UpstreamUser {

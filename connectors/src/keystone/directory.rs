@@ -25,7 +25,7 @@ const ENABLED: (&str, &str) = ("enabled", "true");
 
 impl People {
     /// The domain that is the scope's tenant; `None` where it is unknown or disabled.
-    async fn domain_of(&self, scope: &TenantScope) -> Result<Option<Domain>, ConnectorError> {
+    pub(super) async fn domain_of(&self, scope: &TenantScope) -> Result<Option<Domain>, ConnectorError> {
         let external_id = scope.external_id(&self.id);
         let wrong = |why: &str| Err(ConnectorError::Unusable(format!("keystone: {why}")));
         if self.rules.tenancy != Tenancy::Fixed {
@@ -161,7 +161,7 @@ impl Directory for People {
 
 /// The longest part of a folded text that Keystone takes as it is, whatever its database: ASCII without what escapes. A wildcard in it finds too
 /// much, never too little.
-fn safe_part(folded: &str) -> &str {
+pub(super) fn safe_part(folded: &str) -> &str {
     let escapes = |c: char| !c.is_ascii() || c == '\\';
     folded.split(escapes).fold("", |longest, part| if part.len() > longest.len() { part } else { longest })
 }

@@ -63,7 +63,11 @@ async fn all_groups_of(api: &Api, user_id: &str) -> Result<Vec<Value>, Connector
     Ok(listed.items)
 }
 
-fn group(found: &Value, domain_id: &str) -> Result<Option<Group>, ConnectorError> {
+/// The group, where it is of this domain.
+///
+/// # Errors
+/// When it has no id or no name.
+pub(super) fn group(found: &Value, domain_id: &str) -> Result<Option<Group>, ConnectorError> {
     if text(found, "domain_id") != Some(domain_id) {
         return Ok(None);
     }

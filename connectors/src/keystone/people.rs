@@ -21,8 +21,8 @@ use crate::ConnectorError;
 
 /// The most users of a domain that are gone through one by one.
 pub(super) const MOST_READ: usize = 1_000;
-/// How many users are asked for at once.
-const PAGE: usize = 200;
+/// How many users or groups are asked for at once.
+pub(super) const PAGE: usize = 200;
 
 /// The users of a Keystone.
 pub(super) struct People {

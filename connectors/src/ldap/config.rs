@@ -189,6 +189,10 @@ pub struct MemberOfConfig {
     /// The attribute with the groups' DNs.
     #[serde(default = "MemberOfConfig::default_attribute")]
     pub attribute: String,
+    /// The DN below which all groups are, so that groups can be searched and asked for their members; without it they are known by
+    /// the people who are in them only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 impl MemberOfConfig {

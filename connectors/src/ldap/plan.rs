@@ -62,8 +62,8 @@ pub(super) struct UserPlan {
 /// How groups and members are tied.
 #[derive(Debug, Clone)]
 pub(super) enum Membership {
-    /// The member lists the DNs of its groups.
-    MemberOf(Attribute),
+    /// The member lists the DNs of its groups; all groups are below the base, where it is known.
+    MemberOf { attribute: Attribute, base: Option<DnTemplate> },
     /// The group lists its members below this base.
     Search { base: DnTemplate, member: Attribute },
 }
@@ -77,6 +77,16 @@ pub(super) struct GroupPlan {
     pub(super) tenancy: GroupTenancy,
     pub(super) nested: bool,
     pub(super) most: usize,
+}
+
+impl GroupPlan {
+    /// Below what all groups are, where that is known.
+    pub(super) const fn base(&self) -> Option<&DnTemplate> {
+        match &self.membership {
+            Membership::MemberOf { base, .. } => base.as_ref(),
+            Membership::Search { base, .. } => Some(base),
+        }
+    }
 }
 
 /// Everything.
@@ -271,7 +281,14 @@ fn user_tenancy(search: &UserSearchConfig, tenant_claim: Option<&str>, fixed_ten
 fn group_plan(config: &GroupsConfig, users: &UserPlan, fixed_tenant: bool, faults: &mut Faults) -> Option<GroupPlan> {
     let membership = match (&config.member_of, &config.search) {
         (Some(member_of), None) => {
-            faults.check("groups.memberOf.attribute", Attribute::parse(&member_of.attribute)).map(Membership::MemberOf)
+            let attribute = faults.check("groups.memberOf.attribute", Attribute::parse(&member_of.attribute));
+            let plain = |text| {
+                plain_dn(text)
+                    .map_err(|_| "it is not a DN that is the same for all tenants".to_owned())
+                    .and_then(|dn| DnTemplate::parse(&dn))
+            };
+            let base = member_of.base.as_deref().map(|text| faults.check("groups.memberOf.base", plain(text)));
+            attribute.map(|attribute| Membership::MemberOf { attribute, base: base.flatten() })
         }
         (None, Some(search)) => {
             let base = match (&search.base, &users.tenancy.base) {
