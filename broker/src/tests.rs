@@ -1,6 +1,7 @@
 //! Use cases over a store in memory, an injected clock, and upstreams that say what a test wants them to.
 
 mod joining;
+mod known;
 mod passwords;
 mod people;
 mod renewal;
@@ -26,6 +27,7 @@ use connectors::{
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime, macros::datetime};
 use url::Url;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::{
