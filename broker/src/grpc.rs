@@ -1,5 +1,25 @@
 //! The CS3 door: gRPC on a Unix socket or an address. Each handler parses, bounds, calls one use case of `cs3.rs`, and renders.
 
+mod call;
+mod connection;
+mod groups;
+mod health;
+mod listen;
+mod metadata;
+mod parse;
+mod render;
+mod serve;
+mod socket_file;
+mod status;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod users;
+
+pub use listen::{DoorError, Listeners};
+pub use serve::{ServeError, serve};
+pub use socket_file::SocketError;
+
 pub mod messages {
     //! The messages, by their packages.
 
