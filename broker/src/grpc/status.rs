@@ -55,7 +55,7 @@ mod tests {
     fn t28_an_outage_is_never_not_found_nor_a_refusal() {
         let errors = [
             Cs3Error::Directory(DirectoryError::Connector(ConnectorError::Unavailable("down".into()))),
-            Cs3Error::Store(StoreError::Broken("torn".into())),
+            Cs3Error::Store(StoreError::Unavailable("torn".into())),
         ];
         for error in errors {
             assert_eq!(meaning(&error), (Told::Cs3(Code::Unavailable), "unavailable"), "{error}");
