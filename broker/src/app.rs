@@ -6,7 +6,7 @@ use crate::{
     branding::Looks,
     breaker::Breaker,
     config::{Config, Loaded, seconds},
-    cs3::{Cs3, GroupIds},
+    cs3::{Cs3, Cs3Parts},
     deadline::Deadline,
     directory::People,
     grants::{Client, Clients, GrantParts, Grants},
@@ -131,8 +131,9 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
     let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
     let people = Arc::new(People::new(Arc::clone(&admission), signed_in_people.clone(), config.search.clone()));
-    let cs3 =
-        config.cs3.clone().map(|config| Cs3::new(Arc::clone(&admission), Arc::clone(&people), GroupIds::new(Arc::clone(store)), config));
+    let secret = |what: String| move |why| BuildError::Secret { what, why };
+    let parts = Cs3Parts { admission: Arc::clone(&admission), people: Arc::clone(&people), store: Arc::clone(store), config: &config };
+    let cs3 = Cs3::new(parts).map_err(secret("`cs3.jwtSecretFile`".to_owned()))?;
     let sessions = Sessions::new(SessionParts {
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),
@@ -142,7 +143,6 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ending: Ending::new(Arc::clone(store), outbox.clone()),
         lifetime: seconds(lifetimes.session_seconds),
     });
-    let secret = |what: String| move |why| BuildError::Secret { what, why };
     let clients = config.clients.iter().map(|c| Client::new(c).map_err(secret(format!("client `{}`", c.id))));
     let reviewers = config.reviewers.iter().map(|r| Reviewer::new(r).map_err(secret(format!("reviewer `{}`", r.id))));
     let clients = Arc::new(Clients::new(clients.collect::<Result<_, _>>()?));

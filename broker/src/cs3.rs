@@ -1,28 +1,32 @@
 //! What OpenCloud asks about users, groups and tenants, before it is a message: who asks, what they may know, and the answer.
 //!
-//! It owns the meaning of OpenCloud's tokens and names. It does not own messages and statuses (`grpc/`), nor how people are found
+//! It owns the meaning of OpenCloud's tokens (`cs3/token.rs`, `cs3/caller.rs`) and names (`cs3/names.rs`), and what each caller may know
+//! (`cs3/users.rs`, `cs3/tenants.rs`, `cs3/groups.rs`). It does not own messages and statuses (`grpc/`), nor how people are found
 //! (`directory.rs`).
 
 mod caller;
 mod groups;
 mod names;
+mod tenants;
 mod token;
+mod users;
 
 use std::sync::Arc;
 
-use claims_mapping::Tenant;
-use time::OffsetDateTime;
+use connectors::Secret;
 use uuid::Uuid;
 
 pub use caller::{Channel, Cs3Caller};
 pub use groups::{Cs3GroupSearch, GroupIds};
 
 use crate::{
-    config::Cs3Config,
+    config::{Config, Cs3Config},
     directory::{DirectoryError, KnownPerson, People},
-    store::StoreError,
+    store::{Store, StoreError},
     tenancy::Admission,
 };
+use names::InstanceNames;
+use token::RevaTokens;
 
 /// Why there is no answer. What each is as a gRPC status and a CS3 code, the door says.
 #[derive(Debug, thiserror::Error)]
@@ -99,88 +103,54 @@ pub struct Cs3Group {
     pub members: Vec<claims_mapping::UserId>,
 }
 
+/// What the use cases are made of.
+pub struct Cs3Parts<'a> {
+    /// The tenants, and whose an id is.
+    pub admission: Arc<Admission>,
+    /// The people.
+    pub people: Arc<People>,
+    /// Where the ids of groups are recorded.
+    pub store: Arc<dyn Store>,
+    /// The whole configuration.
+    pub config: &'a Config,
+}
+
 /// The use cases.
 #[derive(Debug)]
 pub struct Cs3 {
     admission: Arc<Admission>,
     people: Arc<People>,
     group_ids: GroupIds,
+    names: InstanceNames,
+    tokens: RevaTokens,
+    /// Our issuer, the `idp` of everyone's id.
+    issuer: String,
     config: Cs3Config,
 }
 
 impl Cs3 {
-    /// The use cases over these parts.
+    /// The use cases over these parts; `None` where the configuration has no such door.
+    ///
+    /// # Errors
+    /// Why the secret of OpenCloud's tokens can not be used.
+    pub fn new(parts: Cs3Parts<'_>) -> Result<Option<Self>, String> {
+        let Cs3Parts { admission, people, store, config } = parts;
+        let Some(cs3) = config.cs3.clone() else { return Ok(None) };
+        let secret = Secret::read(cs3.jwt_secret.as_ref(), cs3.jwt_secret_file.as_deref())?.ok_or("there is none")?;
+        Ok(Some(Self {
+            group_ids: GroupIds::new(store),
+            names: InstanceNames::new(cs3.usernames, Arc::clone(&admission.tenants), &config.tenants),
+            tokens: RevaTokens::new(&secret),
+            issuer: crate::issuer_text(&config.issuer),
+            config: cs3,
+            admission,
+            people,
+        }))
+    }
+
+    /// Our issuer, the `idp` of everyone's id.
     #[must_use]
-    pub fn new(admission: Arc<Admission>, people: Arc<People>, group_ids: GroupIds, config: Cs3Config) -> Self {
-        Self { admission, people, group_ids, config }
-    }
-
-    /// Who asks.
-    ///
-    /// # Errors
-    /// Where there is a token and it is not good, there is none where one is needed, or it could not be told.
-    pub async fn caller(&self, _token: Option<&str>, _channel: Channel, _now: OffsetDateTime) -> Result<Cs3Caller, Cs3Error> {
-        Err(Cs3Error::NoToken)
-    }
-
-    /// `GetUser`.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub async fn user(&self, _caller: &Cs3Caller, _who: &UserRef, _skip_groups: bool, _now: OffsetDateTime) -> Result<Cs3User, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// `GetUserByClaim`: `mail`, `username`, `userid`, `uid`, `gid`.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub async fn user_by_claim(
-        &self,
-        _caller: &Cs3Caller,
-        _claim: &str,
-        _value: &str,
-        _skip_groups: bool,
-        _now: OffsetDateTime,
-    ) -> Result<Cs3User, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// `GetUserGroups`: the opaque ids.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub async fn groups_of(&self, _caller: &Cs3Caller, _who: &UserRef, _now: OffsetDateTime) -> Result<Vec<Uuid>, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// `FindUsers`, sorted by username.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub async fn find(&self, _caller: &Cs3Caller, _search: &Cs3Search, _now: OffsetDateTime) -> Result<Vec<Cs3User>, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// `GetTenant`.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub fn tenant(&self, _caller: &Cs3Caller, _id: &str) -> Result<Arc<Tenant>, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// `GetTenantByClaim`: `id`, `externalid`.
-    ///
-    /// # Errors
-    /// As [`Cs3Error`] says.
-    pub fn tenant_by_claim(&self, _caller: &Cs3Caller, _claim: &str, _value: &str) -> Result<Arc<Tenant>, Cs3Error> {
-        Err(Cs3Error::NotFound)
-    }
-
-    /// What OpenCloud knows as a tenant's external id.
-    #[must_use]
-    pub fn external_id<'t>(&self, tenant: &'t Tenant) -> &'t str {
-        self.config.external_ids_of.as_ref().map_or(tenant.id.as_str(), |connector| tenant.external_id(connector))
+    pub fn issuer(&self) -> &str {
+        &self.issuer
     }
 }

@@ -41,7 +41,7 @@ pub enum Kind {
     RevokedToken,
     /// opaque_id → (connector, subject) (tenant).
     User,
-    /// Which tenant a verbatim id belongs to (system).
+    /// Which tenant an opaque_id belongs to (system).
     IdOwner,
     /// A key of our own for message authentication (system).
     MacKey,

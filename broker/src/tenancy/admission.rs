@@ -175,8 +175,7 @@ impl Admission {
     ) -> Result<(Identity, MappedUser), AdmissionError> {
         let (identity, mapped) = self.person_behind(connector, user, now).await?;
         let (tenant, id) = (identity.id().tenant_id().clone(), identity.id().opaque_id());
-        let policy = self.connector(identity.connector().as_str()).map_or(&connector.policy, |own| &own.policy);
-        let kept = self.ids.keep(&tenant, policy.ids, vec![identity], now).await?;
+        let kept = self.ids.keep(&tenant, vec![identity], now).await?;
         let identity = kept.into_iter().next().ok_or(IdTaken(id))?;
         Ok((identity, mapped))
     }
@@ -268,6 +267,6 @@ impl Admission {
                 Err(error) => tracing::debug!(connector.id = %connector.id, %error, "a directory's user is not admitted"),
             }
         }
-        self.ids.keep(tenant, connector.policy.ids, people, now).await
+        self.ids.keep(tenant, people, now).await
     }
 }

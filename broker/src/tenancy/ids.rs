@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use claims_mapping::{ConnectorId, IdScheme, Identity, Subject, TenantId};
+use claims_mapping::{ConnectorId, Identity, Subject, TenantId};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -28,11 +28,22 @@ pub struct UserRecord {
 #[error("the id {0} belongs to another user")]
 pub struct IdTaken(pub Uuid);
 
-/// The records.
+/// The most people of whom it is known without a look at the store who they are.
+const REMEMBERED: u64 = 100_000;
+/// How often recording is tried again where others record the same people at the same moment. Each time someone has come further, so
+/// that it takes as many as there are.
+const TRIES: usize = 8;
+
+/// The records. Each is in two parts: which tenant an id is of, over the whole instance, and who it is there. The first is written
+/// first: an id of which there is no more than that is its tenant's, and nobody's yet.
 pub struct IdRecords {
     store: Arc<dyn Store>,
     /// What is known to be recorded, as digests of (tenant, id, connector, subject): records never change.
     known: Cache<u128, ()>,
+    /// Which tenant an id is of.
+    owners: Cache<Uuid, TenantId>,
+    /// Who it is there.
+    records: Cache<(TenantId, Uuid), UserRecord>,
 }
 
 impl std::fmt::Debug for IdRecords {
@@ -45,69 +56,70 @@ impl IdRecords {
     /// The records of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Cache::new(100_000) }
+        Self { store, known: Cache::new(REMEMBERED), owners: Cache::new(REMEMBERED), records: Cache::new(REMEMBERED) }
     }
 
-    /// Records these people of one tenant; those whose id belongs to someone else are dropped and audited.
+    /// Records these people of one tenant, with one batch for their tenant's part and one for the instance's; those whose id belongs
+    /// to someone else are dropped and audited.
     ///
     /// # Errors
     /// When the store could not tell, or others keep recording the same people at the same moment.
-    pub async fn keep(
-        &self,
-        tenant: &TenantId,
-        ids: IdScheme,
-        people: Vec<Identity>,
-        now: OffsetDateTime,
-    ) -> Result<Vec<Identity>, StoreError> {
-        for _ in 0..3 {
-            if let Some(owners) = self.try_keep(tenant, ids, &people, now).await? {
-                return Ok(people.into_iter().zip(owners).filter_map(|(person, owner)| owner.then_some(person)).collect());
+    pub async fn keep(&self, tenant: &TenantId, people: Vec<Identity>, now: OffsetDateTime) -> Result<Vec<Identity>, StoreError> {
+        for _ in 0..TRIES {
+            if let Some(owners) = self.try_keep(tenant, &people, now).await? {
+                let kept = people.into_iter().zip(owners).filter_map(|(person, is_owner)| {
+                    if is_owner {
+                        self.known.insert(digest(&person), ());
+                    } else {
+                        refused(&person);
+                    }
+                    is_owner.then_some(person)
+                });
+                return Ok(kept.collect());
             }
         }
         Err(StoreError::Unavailable("the record of ids is contended".into()))
     }
 
     /// For each of these people, whether their id is theirs; `None` where another request recorded one of them meanwhile.
-    async fn try_keep(
-        &self,
-        tenant: &TenantId,
-        ids: IdScheme,
-        people: &[Identity],
-        now: OffsetDateTime,
-    ) -> Result<Option<Vec<bool>>, StoreError> {
-        let mut batch = Batch::new();
+    async fn try_keep(&self, tenant: &TenantId, people: &[Identity], now: OffsetDateTime) -> Result<Option<Vec<bool>>, StoreError> {
+        let (mut claims, mut records) = (Batch::new(), Batch::new());
         let mut first: HashMap<Uuid, UserRecord> = HashMap::new();
         let mut owners = Vec::with_capacity(people.len());
         for person in people {
+            if self.known.contains_key(&digest(person)) {
+                owners.push(true);
+                continue;
+            }
             let id = person.id().opaque_id();
             let record = UserRecord { connector: person.connector().clone(), subject: person.subject().clone() };
-            let is_owner = if self.known.contains_key(&digest(person)) {
-                true
-            } else if let Some(owner) = first.get(&id) {
-                *owner == record
-            } else if let Some(owner) = self.get(tenant, id, now).await? {
-                owner == record
-            } else if ids == IdScheme::Verbatim && !self.claim(tenant, id, now).await? {
-                // A verbatim id is the upstream's own, and could be claimed in two tenants; a derived one holds its tenant.
-                false
-            } else {
+            if let Some(other) = first.get(&id) {
+                owners.push(*other == record);
+                continue;
+            }
+            let before = self.get(tenant, id, now).await?;
+            // The owner is looked up even where there is a record: the stores of earlier versions had none for derived ids.
+            let owner = self.owner(id, now).await?;
+            let is_owner = before.as_ref().is_none_or(|before| *before == record) && owner.as_ref().is_none_or(|owner| owner == tenant);
+            if is_owner && owner.is_none() {
+                let key = Key::system(Kind::IdOwner, id.to_string());
+                claims = claims.expect(key.clone(), Expect::Absent).put(key, tenant.as_str().as_bytes().to_vec(), None);
+            }
+            if is_owner && before.is_none() {
                 let key = Key::new(tenant, Kind::User, id.to_string());
                 let value = serde_json::to_vec(&record).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
-                batch = batch.expect(key.clone(), Expect::Absent).put(key, value, None);
-                true
-            };
+                records = records.expect(key.clone(), Expect::Absent).put(key, value, None);
+            }
             if is_owner {
                 first.insert(id, record);
-            } else {
-                refused(person);
             }
             owners.push(is_owner);
         }
-        if !batch.is_empty() && self.store.commit(batch, now).await? == Outcome::Conflict {
-            return Ok(None);
+        for batch in [claims, records] {
+            if !batch.is_empty() && self.store.commit(batch, now).await? == Outcome::Conflict {
+                return Ok(None);
+            }
         }
-        let kept = people.iter().zip(&owners).filter(|(_, is_owner)| **is_owner);
-        kept.for_each(|(person, _)| self.known.insert(digest(person), ()));
         Ok(Some(owners))
     }
 
@@ -116,18 +128,30 @@ impl IdRecords {
     /// # Errors
     /// When the store could not tell.
     pub async fn get(&self, tenant: &TenantId, id: Uuid, now: OffsetDateTime) -> Result<Option<UserRecord>, StoreError> {
+        let place = (tenant.clone(), id);
+        if let Some(record) = self.records.get(&place) {
+            return Ok(Some(record));
+        }
         let entry = self.store.get(&Key::new(tenant, Kind::User, id.to_string()), now).await?;
-        entry.map(|entry| serde_json::from_slice(&entry.value).map_err(|e| StoreError::Unavailable(Box::new(e)))).transpose()
+        let Some(entry) = entry else { return Ok(None) };
+        let record: UserRecord = serde_json::from_slice(&entry.value).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        self.records.insert(place, record.clone());
+        Ok(Some(record))
     }
 
-    /// Claims a verbatim id for a tenant, over the whole instance. Whoever comes first has it.
-    async fn claim(&self, tenant: &TenantId, id: Uuid, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let key = Key::system(Kind::IdOwner, id.to_string());
-        let batch = Batch::new().expect(key.clone(), Expect::Absent).put(key.clone(), tenant.as_str().as_bytes().to_vec(), None);
-        if self.store.commit(batch, now).await? == Outcome::Committed {
-            return Ok(true);
+    /// Which tenant an id is of. `None` also for a derived id in the store of an earlier version, until its person is seen again.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn owner(&self, id: Uuid, now: OffsetDateTime) -> Result<Option<TenantId>, StoreError> {
+        if let Some(owner) = self.owners.get(&id) {
+            return Ok(Some(owner));
         }
-        Ok(self.store.get(&key, now).await?.is_some_and(|entry| entry.value == tenant.as_str().as_bytes()))
+        let Some(entry) = self.store.get(&Key::system(Kind::IdOwner, id.to_string()), now).await? else { return Ok(None) };
+        let text = String::from_utf8(entry.value).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        let owner = TenantId::parse(&text).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        self.owners.insert(id, owner.clone());
+        Ok(Some(owner))
     }
 }
 

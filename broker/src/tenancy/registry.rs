@@ -176,6 +176,14 @@ impl Tenants {
         index.by_id.get(external).filter(|tenant| !tenant.external_ids.contains_key(connector)).cloned()
     }
 
+    /// The same, where no other tenant could be meant: one that came into being since may have an id that is another's name there.
+    #[must_use]
+    pub fn only_one_called(&self, connector: &ConnectorId, external: &str) -> Option<Arc<Tenant>> {
+        let named = self.named(connector, external)?;
+        let by_id = self.index.load().by_id.get(external).filter(|tenant| !tenant.external_ids.contains_key(connector)).cloned();
+        by_id.is_none_or(|tenant| tenant.id == named.id).then_some(named)
+    }
+
     async fn create(&self, id: TenantId, now: OffsetDateTime) -> Result<Arc<Tenant>, Result<Rejection, StoreError>> {
         let tenant = created(id.clone());
         // A look-alike of an existing tenant is nobody's, and neither is one whose label is taken or reserved.
