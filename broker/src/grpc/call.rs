@@ -43,7 +43,12 @@ impl<'a> Call<'a> {
 
     /// The use cases, and who asks. The first thing that a call does: a bad token is refused whatever else there is.
     pub(super) async fn caller(&self) -> Result<(&'a Cs3, Cs3Caller), Cs3Error> {
-        let token = metadata::token(&self.metadata)?;
+        // Of what else is wrong with a token, the use case tells the audit log.
+        let token = metadata::token(&self.metadata).inspect_err(|error| {
+            if let Cs3Error::BadToken(reason) = error {
+                tracing::info!(target: "audit", event = "cs3.token_refused", reason);
+            }
+        })?;
         let cs3 = self.app.cs3.as_ref().ok_or(Cs3Error::NotAllowed("the door is not configured"))?;
         let caller = cs3.caller(token, self.peer.channel, self.now).await?;
         Ok((cs3, caller))
@@ -55,7 +60,12 @@ impl<'a> Call<'a> {
         work: impl Future<Output = Result<T, Cs3Error>> + Send,
     ) -> Result<(Status, Option<T>), tonic::Status> {
         let trace = metadata::trace(&self.metadata);
-        let span = tracing::info_span!("call", rpc.method = self.method, request.id = trace);
+        let door = match self.peer.channel {
+            Channel::Socket => "cs3 socket",
+            Channel::Address => "cs3 address",
+        };
+        let address = self.peer.address.map(|address| tracing::field::display(address.ip()));
+        let span = tracing::info_span!("call", rpc.method = self.method, door, client.address = address, request.id = trace);
         let (outcome, told) = async {
             match timeout(WITHIN, work).await {
                 Ok(Ok(answer)) => ("ok", Ok((status::status(Code::Ok, String::new(), trace), Some(answer)))),
@@ -76,10 +86,10 @@ impl<'a> Call<'a> {
 
     fn told<T>(&self, error: &Cs3Error, trace: &str) -> (&'static str, Result<(Status, Option<T>), tonic::Status>) {
         match error {
-            Cs3Error::BadToken(reason) | Cs3Error::NotAllowed(reason) => self.audit_refusal(reason),
+            Cs3Error::NotAllowed(reason) => tracing::warn!(target: "audit", event = "cs3.refused", reason),
             Cs3Error::Store(error) => tracing::error!(%error, "a call could not be answered"),
             // Of a directory's troubles the log is told once, by its breaker. The others are no one's but the caller's.
-            Cs3Error::Directory(_) | Cs3Error::NoToken | Cs3Error::NotFound | Cs3Error::Invalid(_) => {}
+            Cs3Error::Directory(_) | Cs3Error::NoToken | Cs3Error::BadToken(_) | Cs3Error::NotFound | Cs3Error::Invalid(_) => {}
         }
         let (told, outcome) = status::meaning(error);
         let told = match told {
@@ -89,20 +99,11 @@ impl<'a> Call<'a> {
         (outcome, told)
     }
 
-    fn audit_refusal(&self, reason: &str) {
-        let door = match self.peer.channel {
-            Channel::Socket => "cs3 socket",
-            Channel::Address => "cs3 address",
-        };
-        let address = self.peer.address.map(|address| address.ip().to_string()).unwrap_or_default();
-        tracing::warn!(target: "audit", event = "cs3.refused", rpc.method = self.method, door, client.address = address, reason);
-    }
-
-    /// One line for a search, as the REST API has it.
-    pub(super) fn audit_search(&self, caller: &Cs3Caller, found: usize) {
+    /// One line for a search, as the REST API has it. What stands around it says that it came by this door.
+    pub(super) fn audit_search(caller: &Cs3Caller, found: usize) {
         if let Cs3Caller::User(caller) = caller {
             tracing::info!(
-                target: "audit", event = "search", door = "cs3", rpc.method = self.method, tenant.id = %caller.tenant_id(), user.id = %caller.user(),
+                target: "audit", event = "search", tenant.id = %caller.tenant_id(), user.id = %caller.user(),
                 caller.tenant.id = %caller.tenant_id(), found,
             );
         }

@@ -158,3 +158,33 @@ async fn greeted(stream: TcpStream, room: OwnedSemaphorePermit, address: SocketA
     // A client that can not say so has no HTTP/2 to speak.
     (stream.get_ref().1.alpn_protocol() == Some(b"h2")).then(|| Connection::new(stream, peer))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_whatever_goes_on_in_it() {
+        let (mut peer, stream) = duplex(64);
+        let mut connection = Connection::new(stream, Peer { channel: Channel::Socket, address: None });
+        let begun = Instant::now();
+        let busy = tokio::spawn(async move {
+            while peer.write_all(b"x").await.is_ok() {
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let ended = loop {
+            if let Err(error) = connection.read_u8().await {
+                break error;
+            }
+        };
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= AGE_AT_MOST && begun.elapsed() < AGE_AT_MOST + Duration::from_secs(2), "{:?}", begun.elapsed());
+        busy.abort();
+    }
+}

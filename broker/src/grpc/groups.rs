@@ -73,7 +73,7 @@ impl GroupApi for GroupsApi {
             let (cs3, caller) = call.caller().await?;
             let search = parse::group_search(asked.filters, asked.skip_fetching_members, call.least_characters())?;
             let found = cs3.find_groups(&caller, &search, call.now).await?;
-            call.audit_search(&caller, found.len());
+            Call::audit_search(&caller, found.len());
             Ok(found.iter().map(|group| render::group(call.issuer(), group)).collect())
         };
         let (status, groups) = call.end(work).await?;

@@ -116,3 +116,30 @@ fn for_grpc(files: &TlsConfig) -> Result<ServerConfig, ListenError> {
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn broken_tls_files_leave_what_is_in_force() {
+        crate::cli::install_providers();
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let config = Cs3Tls { certificate_file: folder.path().join("cert.pem"), key_file: folder.path().join("key.pem") };
+        assert!(Tls::read(&config).is_err(), "there are none yet");
+        fs::write(&config.certificate_file, made.cert.pem()).unwrap();
+        fs::write(&config.key_file, made.signing_key.serialize_pem()).unwrap();
+        let tls = Tls::read(&config).unwrap();
+        assert_eq!(tls.running().alpn_protocols, [b"h2".to_vec()]);
+        let first = tls.running();
+        fs::write(&config.key_file, "no key").unwrap();
+        tls.read_again();
+        assert!(Arc::ptr_eq(&first, &tls.running()));
+        fs::write(&config.key_file, made.signing_key.serialize_pem()).unwrap();
+        tls.read_again();
+        assert!(!Arc::ptr_eq(&first, &tls.running()), "the new ones are for new connections");
+    }
+}

@@ -61,26 +61,27 @@ pub async fn serve(app: Arc<App>, listeners: Listeners, stop: CancellationToken)
     let services = services(&app, &health)?;
     let (ready, mut connections) = mpsc::channel::<io::Result<Connection>>(WAITING);
     // They end with this function, however it ends.
-    let mut tasks = JoinSet::new();
+    let (mut accepting, mut looking) = (JoinSet::new(), JoinSet::new());
     let mut file = None;
     if let Some((listener, its)) = listeners.socket {
         file = Some(its);
-        tasks.spawn(connection::accept_at_socket(listener, ready.clone()));
+        accepting.spawn(connection::accept_at_socket(listener, ready.clone()));
     }
     if let Some((listener, tls)) = listeners.address {
-        tls.clone().map(|tls| tasks.spawn(read_again_on_hangup(tls)));
-        tasks.spawn(connection::accept_at_address(listener, tls, ready));
+        tls.clone().map(|tls| accepting.spawn(read_again_on_hangup(tls)));
+        accepting.spawn(connection::accept_at_address(listener, tls, ready));
     }
     let is_ready = health.look(false).await;
-    tasks.spawn(health.clone().keep_looking(is_ready));
+    looking.spawn(health.clone().keep_looking(is_ready));
     let ending = CancellationToken::new();
     let incoming = poll_fn(move |context| connections.poll_recv(context));
     let served = services.serve_with_incoming_shutdown(incoming, ending.clone().cancelled_owned());
     let end = async {
         stop.cancelled().await;
-        drop(file);
-        tasks.shutdown().await;
+        looking.shutdown().await;
         health.ends().await;
+        drop(file);
+        accepting.shutdown().await;
         ending.cancel();
         tokio::time::sleep(GRACE).await;
     };

@@ -146,3 +146,63 @@ impl Drop for PrivateFolder {
         _ = fs::remove_dir_all(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: &Path) -> Cs3Socket {
+        Cs3Socket { path: path.to_owned(), mode: "0660".to_owned(), group: None }
+    }
+
+    #[tokio::test]
+    async fn what_an_earlier_run_left_is_replaced_and_whoever_lives_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cs3.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "as after a kill -9");
+        let (listener, file) = bind(&at(&path)).await.unwrap();
+        UnixStream::connect(&path).await.unwrap();
+        assert!(matches!(bind(&at(&path)).await, Err(SocketError::Live)));
+        UnixStream::connect(&path).await.unwrap();
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&path, "precious").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for path in [&path, &link, &folder.path().to_owned()] {
+            assert!(matches!(bind(&at(path)).await, Err(SocketError::NoSocket)), "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        assert!(matches!(bind(&at(&folder.path().join("nowhere/cs3.sock"))).await, Err(SocketError::Folder(_))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_someone_else_has_put_there_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cs3.sock");
+        let (_listener, file) = bind(&at(&path)).await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        drop(file);
+        assert!(path.exists());
+    }
+
+    #[tokio::test]
+    async fn modes_and_groups_are_parsed_and_never_guessed() {
+        assert_eq!((mode("0660").unwrap(), mode("600").unwrap()), (0o660, 0o600));
+        for wrong in ["", "660u", "0o660", "888", "1777", "06600", "rw-rw----", "+660"] {
+            assert!(mode(wrong).is_err(), "{wrong}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let config = Cs3Socket { group: Some("no-such-group".to_owned()), ..at(&folder.path().join("cs3.sock")) };
+        assert!(matches!(bind(&config).await, Err(SocketError::NoGroup(_))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

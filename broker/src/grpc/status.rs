@@ -52,7 +52,7 @@ mod tests {
     use crate::{directory::DirectoryError, store::StoreError};
 
     #[test]
-    fn t28_an_outage_is_never_not_found_nor_a_refusal() {
+    fn an_outage_is_never_not_found_nor_a_refusal() {
         let errors = [
             Cs3Error::Directory(DirectoryError::Connector(ConnectorError::Unavailable("down".into()))),
             Cs3Error::Store(StoreError::Unavailable("torn".into())),

@@ -62,7 +62,7 @@ impl UserApi for UsersApi {
             let (cs3, caller) = call.caller().await?;
             let search = parse::user_search(asked.filters, asked.skip_fetching_user_groups, call.least_characters())?;
             let found = cs3.find(&caller, &search, call.now).await?;
-            call.audit_search(&caller, found.len());
+            Call::audit_search(&caller, found.len());
             Ok(found.iter().map(|user| render::user(call.issuer(), user)).collect())
         };
         let (status, users) = call.end(work).await?;
