@@ -23,7 +23,15 @@ pub use socket_file::SocketError;
 pub mod messages {
     //! The messages, by their packages.
 
-    #[expect(missing_docs, unreachable_pub, unused_qualifications, clippy::all, reason = "generated from proto/")]
+    #[expect(
+        missing_docs,
+        unreachable_pub,
+        unused_qualifications,
+        clippy::all,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated from proto/"
+    )]
     mod generated {
         include!(concat!(env!("OUT_DIR"), "/messages.rs"));
     }
