@@ -67,7 +67,8 @@ fn sealing_key(parts: &Parts, places: &mut Places) {
     }
 }
 
-fn within(path: &str, value: u64, range: &RangeInclusive<u64>, places: &mut Places) {
+/// Whether a number is within its bounds.
+pub(super) fn within(path: &str, value: u64, range: &RangeInclusive<u64>, places: &mut Places) {
     if !range.contains(&value) {
         places.fault(path, format!("it must be {} to {}", range.start(), range.end()));
     }
@@ -139,7 +140,8 @@ fn listen(parts: &Parts, places: &mut Places) {
     }
 }
 
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+/// Whether one listener would take the other's place.
+pub(super) fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.port() != 0 && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
 }
 

@@ -19,6 +19,7 @@ use super::{
     check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
+    opencloud::cs3,
     places::Places,
     schema::schema,
     structure::Walk,
@@ -92,6 +93,7 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     let connectors = upstreams::check(&parts, &mut places);
     authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
+    cs3::check(&parts, &mut places);
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
     if places.faults.is_empty() {

@@ -175,3 +175,6 @@ fn digest(person: &Identity) -> u128 {
     half.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
     u128::from_be_bytes(half)
 }
+
+#[cfg(test)]
+mod tests;
