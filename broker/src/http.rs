@@ -23,7 +23,7 @@ pub(crate) mod metadata;
 pub(crate) mod pages;
 pub(crate) mod parameters;
 pub(crate) mod password;
-mod patience;
+pub(crate) mod patience;
 pub mod server;
 pub(crate) mod token;
 pub(crate) mod token_review;

@@ -16,6 +16,7 @@ pub mod login;
 pub mod logout_notices;
 pub mod metrics;
 mod outage;
+mod readiness;
 pub mod refusals;
 pub mod review;
 pub mod sealing;

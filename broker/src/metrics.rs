@@ -15,6 +15,15 @@ pub struct Door {
     pub status: u16,
 }
 
+/// Of one call at the CS3 door: which method, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Called {
+    /// `GetUserByClaim`.
+    pub method: &'static str,
+    /// `ok`, `not_found`, `refused`, `invalid`, `unavailable`.
+    pub outcome: &'static str,
+}
+
 /// How something ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Ended {
@@ -41,6 +50,10 @@ pub struct Metrics {
     /// Look-ups of one person for OpenCloud: `remembered`, `asked`, `stale` (the directory does not answer, and what it said earlier is
     /// given), `unavailable`.
     pub lookups: Family<Ended, Counter>,
+    /// Calls at the CS3 door.
+    pub cs3_calls: Family<Called, Counter>,
+    /// Seconds that such a call took.
+    pub cs3_seconds: Histogram,
 }
 
 impl Default for Metrics {
@@ -49,6 +62,8 @@ impl Default for Metrics {
         let requests = Family::default();
         let seconds = Histogram::new([0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0]);
         let (sign_ins, grants, reviews, searches) = (Family::default(), Family::default(), Family::default(), Family::default());
+        let cs3_calls = Family::default();
+        let cs3_seconds = Histogram::new([0.0005, 0.002, 0.01, 0.05, 0.25, 1.0, 5.0]);
         registry.register("http_requests", "HTTP requests by route and status", requests.clone());
         registry.register("http_request_seconds", "Seconds that an HTTP request took", seconds.clone());
         registry.register("sign_ins", "Sign-ins by outcome", Clone::clone(&sign_ins));
@@ -57,7 +72,9 @@ impl Default for Metrics {
         registry.register("user_searches", "User searches by outcome", Clone::clone(&searches));
         let lookups = Family::default();
         registry.register("user_lookups", "Look-ups of one person for OpenCloud by outcome", Clone::clone(&lookups));
-        Self { registry, requests, seconds, sign_ins, grants, reviews, searches, lookups }
+        registry.register("cs3_calls", "Calls at the CS3 door by method and outcome", Clone::clone(&cs3_calls));
+        registry.register("cs3_call_seconds", "Seconds that a call at the CS3 door took", cs3_seconds.clone());
+        Self { registry, requests, seconds, sign_ins, grants, reviews, searches, lookups, cs3_calls, cs3_seconds }
     }
 }
 

@@ -4,10 +4,12 @@ use std::{net::TcpListener, path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     App,
     config::{self, Loaded},
+    grpc,
     http::{self, demo::Walk, server},
     seams::{Seams, SystemClock, SystemEntropy},
     store::{Store, embedded::Embedded},
@@ -20,10 +22,37 @@ pub(super) async fn run(path: &Path) -> anyhow::Result<ExitCode> {
         tracing::warn!("{}", warning.line(&path.display().to_string()));
     }
     let listeners = (server::bind(loaded.config.listen.address)?, server::bind(loaded.config.listen.admin_address)?);
+    let cs3 = match &loaded.config.cs3 {
+        None => None,
+        Some(config) => Some(grpc::Listeners::bind(config).await.context("the CS3 door can not be opened")?),
+    };
     let app = app(loaded).await?;
     tracing::info!(issuer = app.issuer, address = %listeners.0.local_addr()?, admin = %listeners.1.local_addr()?, "serving");
-    serve(app, None, listeners, stopped()).await?;
+    match cs3 {
+        None => serve(app, None, listeners, stopped()).await?,
+        Some(cs3) => serve_both(app, listeners, cs3, stopped()).await?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves HTTP and CS3 until `stop` is done, and ends both together.
+async fn serve_both(
+    app: Arc<App>,
+    http: (TcpListener, TcpListener),
+    cs3: grpc::Listeners,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let (socket, address) = (cs3.socket().map(|path| path.display().to_string()), cs3.address().map(|address| address.to_string()));
+    tracing::info!(socket, address, tls = cs3.has_tls(), "serving CS3");
+    let ending = CancellationToken::new();
+    let http = serve(Arc::clone(&app), None, http, ending.clone().cancelled_owned());
+    let cs3 = async { grpc::serve(app, cs3, ending.clone()).await.context("serving CS3 ended") };
+    let end = async {
+        stop.await;
+        ending.cancel();
+        anyhow::Ok(())
+    };
+    tokio::try_join!(http, cs3, end).map(drop)
 }
 
 /// The program over a loaded configuration and the machine's own seams.

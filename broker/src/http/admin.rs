@@ -8,25 +8,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use time::Duration;
-
 use super::failure::{Failure, for_the_caller};
-use crate::{
-    App,
-    store::{Batch, Key, Kind},
-};
+use crate::{App, readiness};
 
 /// The program runs.
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The program can serve: its store takes a write. Upstreams are not asked: one that is down must not take the others' users away.
+/// The program can serve, as `readiness.rs` says.
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Response {
-    let now = app.seams.clock.now();
-    let probe = Batch::new().put(Key::system(Kind::Probe, "readiness"), Vec::new(), Some(now + Duration::minutes(1)));
-    match app.seams.store.commit(probe, now).await {
-        Ok(_) => "ready\n".into_response(),
+    match readiness::ready(&*app.seams.store, app.seams.clock.now()).await {
+        Ok(()) => "ready\n".into_response(),
         Err(error) => {
             tracing::error!(%error, "not ready");
             (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n").into_response()

@@ -24,7 +24,7 @@ use tokio::{
 /// a ping every 30 s, so that no client that is there is cut off.
 const STILL_AT_MOST: Duration = Duration::from_secs(60);
 /// How long a connection waits for room when there are as many as there may be.
-const ROOM_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// Sets `TCP_NODELAY`, and makes a [`PatientStream`] of each connection.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for PatientAcceptor {
 }
 
 /// A stream whose reads and writes fail with `TimedOut` after [`STILL_AT_MOST`] without a byte. It gives its room back at its end.
-pub(super) struct PatientStream<S> {
+pub(crate) struct PatientStream<S> {
     stream: S,
     reads: Stillness,
     writes: Stillness,
@@ -71,7 +71,8 @@ pub(super) struct PatientStream<S> {
 }
 
 impl<S> PatientStream<S> {
-    fn new(stream: S, room: Option<OwnedSemaphorePermit>) -> Self {
+    /// Around a connection, with the room that it takes.
+    pub(crate) fn new(stream: S, room: Option<OwnedSemaphorePermit>) -> Self {
         Self { stream, reads: Stillness::default(), writes: Stillness::default(), _room: room }
     }
 }

@@ -170,7 +170,11 @@ async fn reload_on_hangup(running: RustlsConfig, config: TlsConfig) {
     }
 }
 
-fn tls(config: &TlsConfig) -> Result<ServerConfig, ListenError> {
+/// What the TLS files say, for HTTP.
+///
+/// # Errors
+/// Where one can not be used.
+pub(crate) fn tls(config: &TlsConfig) -> Result<ServerConfig, ListenError> {
     let wrong = |path: &Path, why: String| ListenError::Tls { what: path.display().to_string(), why };
     let certificates = |path: &Path| {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
