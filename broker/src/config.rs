@@ -17,6 +17,7 @@ mod load;
 mod opencloud;
 mod places;
 mod schema;
+mod sharing;
 mod structure;
 mod tenants;
 #[cfg(test)]

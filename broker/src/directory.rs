@@ -5,6 +5,7 @@
 //! without a directory, those are found who have signed in through it.
 
 mod known;
+mod reindex;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,6 +22,7 @@ use crate::{
 };
 
 pub use known::{KnownPerson, PersonBy};
+pub use reindex::{List, Plan as ReindexPlan, Reindex, ReindexError, Summary, Told, Wanted};
 
 /// A search of one tenant's people.
 #[derive(Debug, Clone, PartialEq, Eq)]

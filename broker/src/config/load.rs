@@ -21,6 +21,7 @@ use super::{
     faults::{self, Fault, Faults},
     places::Places,
     schema::schema,
+    sharing,
     structure::Walk,
     tenants, tree, upstream_tokens, upstreams,
 };
@@ -94,6 +95,7 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     clients::check(&parts, &mut places);
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
+    sharing::check(&parts, &mut places);
     if places.faults.is_empty() {
         match parts.whole() {
             Some(config) => {
