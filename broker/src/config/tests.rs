@@ -982,7 +982,7 @@ fn exceptions_of_sharing() {
         ),
         (
             &format!("{tenants}sharing: {{exceptions: [{{from: acme}}], everyone: true}}\n"),
-            &["3:24: sharing.exceptions[0]: `to` is missing", "3:39: sharing.everyone: unknown key; known are: exceptions"],
+            &["3:24: sharing.exceptions[0]: `to` is missing", "3:39: sharing.everyone: unknown key; known here are `exceptions`"],
         ),
     ]);
     let loaded = load("issuer: https://id.example\ntenants: [{id: acme}, {id: globex, disabled: true}]\nsharing: {exceptions: [{from: acme, to: globex}]}\n").unwrap();
