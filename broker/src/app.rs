@@ -8,7 +8,7 @@ use crate::{
     config::{Config, Loaded, seconds},
     cs3::{Cs3, Cs3Parts},
     deadline::Deadline,
-    directory::People,
+    directory::{People, Reindex},
     grants::{Client, Clients, GrantParts, Grants},
     login::{
         Attempts, CredentialSignIn, Ending, Guessing, Handshakes, PasswordSignIn, RedirectSignIn, SessionParts, Sessions, UpstreamGrants,
@@ -20,6 +20,7 @@ use crate::{
     review::{Review, Reviewer, Reviewers},
     sealing::{Sealing, SealingError},
     seams::Seams,
+    sharing::Sharing,
     standing::Judge,
     tenancy::{Admission, IdRecords, Join, RegistryError, SignedInPeople, Tenants, Wired},
     tokens::{KeyError, KeyRing, Verifier},
@@ -104,6 +105,12 @@ pub struct App {
     pub reviewers: Reviewers,
     /// User search.
     pub people: Arc<People>,
+    /// The ids of groups.
+    pub group_ids: GroupIds,
+    /// Who may share with whom.
+    pub sharing: Sharing,
+    /// Lists of all that directories know.
+    pub reindex: Reindex,
     /// What OpenCloud asks, where it does.
     pub cs3: Option<Cs3>,
     /// What is counted.
@@ -186,6 +193,9 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
+        group_ids: GroupIds::new(Arc::clone(store)),
+        sharing: Sharing::new(Arc::clone(&people), Arc::clone(&admission.tenants), &config.sharing),
+        reindex: Reindex::new(Arc::clone(&admission)),
         people,
         cs3,
         metrics,

@@ -3,6 +3,7 @@
 mod claims;
 mod config;
 mod demo;
+mod directory;
 mod serve;
 mod token;
 mod users;
@@ -65,6 +66,9 @@ enum Command {
     /// Ask about tokens.
     #[command(subcommand)]
     Token(token::Command),
+    /// Look after what is known of directories.
+    #[command(subcommand)]
+    Directory(directory::Command),
     /// Look after users of a file.
     #[command(subcommand)]
     Users(users::Command),
@@ -76,8 +80,12 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // The demo talks to a newcomer; its log is for those who ask for it.
-    let quiet = matches!(arguments.command, Command::Demo { .. });
-    let end = match log(arguments.log_format, if quiet { "error" } else { "info" }) {
+    let level = match arguments.command {
+        Command::Demo { .. } => "error",
+        Command::Directory(_) => "warn",
+        _ => "info",
+    };
+    let end = match log(arguments.log_format, level) {
         Ok(writer) => FlushedAtEnd(writer),
         Err(error) => return failed(&anyhow::Error::new(error).context("the log can not be started")),
     };
@@ -94,6 +102,7 @@ pub fn main() -> ExitCode {
             Command::Config(command) => config::run(&command),
             Command::Claims(command) => claims::run(&command).await,
             Command::Token(command) => token::run(&command).await,
+            Command::Directory(command) => directory::run(&command).await,
             Command::Users(command) => users::run(&command),
         }
     });

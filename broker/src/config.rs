@@ -18,6 +18,7 @@ mod load;
 mod opencloud;
 mod places;
 mod schema;
+mod sharing;
 mod structure;
 mod tenants;
 #[cfg(test)]

@@ -14,6 +14,9 @@ use url::Url;
 
 use crate::breaker::Breaker;
 
+/// How long a directory may take to list a whole tenant: nobody waits for it but the operator who asked.
+const EVERYONE_WITHIN: Duration = Duration::from_mins(10);
+
 /// A port, how long one call of it may take, and the breaker that counts what is late.
 pub struct Deadline<P: ?Sized> {
     within: Duration,
@@ -79,6 +82,9 @@ impl CredentialLogin for Deadline<dyn CredentialLogin> {
 impl Directory for Deadline<dyn Directory> {
     async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<Found, ConnectorError> {
         self.bound(self.port.search(scope, query)).await
+    }
+    async fn everyone(&self, scope: &TenantScope, most: usize) -> Result<Found, ConnectorError> {
+        self.bound_by(EVERYONE_WITHIN, self.port.everyone(scope, most)).await
     }
     async fn get(&self, scope: &TenantScope, by: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
         self.bound(self.port.get(scope, by)).await

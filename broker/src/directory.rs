@@ -8,6 +8,7 @@ mod facts;
 mod known;
 mod lookup;
 mod shelves;
+mod reindex;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,6 +28,7 @@ use crate::{
 };
 
 pub use known::{KnownPerson, PersonBy};
+pub use reindex::{List, Plan as ReindexPlan, Reindex, ReindexError, Summary, Told, Wanted};
 
 /// A search of one tenant's people.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,7 @@ pub(crate) mod credential;
 pub(crate) mod demo;
 pub(crate) mod entering;
 pub(crate) mod failure;
+pub(crate) mod graph;
 pub(crate) mod hosts;
 pub(crate) mod instead;
 pub(crate) mod keystone;
@@ -24,7 +25,9 @@ pub(crate) mod pages;
 pub(crate) mod parameters;
 pub(crate) mod password;
 pub(crate) mod patience;
+pub(crate) mod reindex;
 pub mod server;
+pub(crate) mod shares;
 pub(crate) mod token;
 pub(crate) mod token_review;
 pub(crate) mod upstream_logout;
@@ -36,7 +39,8 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    routing::{delete, get, post},
+    middleware::from_fn_with_state,
+    routing::{any, delete, get, post},
 };
 
 use crate::App;
@@ -69,6 +73,16 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/users/{id}", get(users::one))
         .route("/api/v1/tenants/{tenant}/users", get(users::search))
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
+        .route("/api/v1/shares:check", post(shares::check))
+        .route("/api/v1/tenants/{tenant}/shares:check", post(shares::check))
+        .layer(cors::of_clients(app));
+    let graph = Router::new()
+        .route("/graph/v1.0/me", get(graph::me))
+        .route("/graph/v1.0/users", get(graph::users))
+        .route("/graph/v1.0/users/{id}", get(graph::user))
+        .route("/graph/{*rest}", any(graph::nothing_here))
+        .method_not_allowed_fallback(layers::wrong_method)
+        .layer(from_fn_with_state(Arc::clone(app), graph::in_its_form))
         .layer(cors::of_clients(app));
     let others = Router::new()
         .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
@@ -76,7 +90,8 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/apis/authentication.k8s.io/{version}/tokenreviews", post(token_review::review))
         .route(assets::ROUTE, get(assets::serve))
         .route("/brand/{hash}", get(brand::serve));
-    let routes = browsers.merge(scripts).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
+    let routes =
+        browsers.merge(scripts).merge(graph).merge(others).fallback(layers::nothing_here).method_not_allowed_fallback(layers::wrong_method);
     let routes = demo.map(demo::routes).into_iter().fold(routes, Router::merge);
     layers::around(routes, app).with_state(Arc::clone(app))
 }
@@ -94,6 +109,7 @@ pub fn admin(app: &Arc<App>) -> Router {
         .route("/readyz", get(admin::readyz))
         .route("/metrics", get(admin::metrics))
         .route("/refusals/{reference}", get(admin::refusal))
+        .route("/v1/directory:reindex", post(reindex::reindex))
         .fallback(layers::nothing_here);
     routes.with_state(Arc::clone(app))
 }

@@ -22,6 +22,7 @@ pub mod review;
 pub mod sealing;
 pub mod seams;
 pub mod secret_text;
+pub mod sharing;
 mod slots;
 pub mod standing;
 pub mod store;

@@ -4,7 +4,9 @@ mod joining;
 mod known;
 mod passwords;
 mod people;
+mod reindex;
 mod renewal;
+mod sharing;
 mod via;
 
 use std::{
@@ -233,7 +235,7 @@ struct House {
     cloud: Arc<Cloud>,
     admission: Arc<Admission>,
     sessions: Sessions,
-    people: People,
+    people: Arc<People>,
 }
 
 /// What of a house a test wants otherwise.
@@ -310,7 +312,7 @@ impl Plan {
             ending,
             lifetime: Duration::hours(12),
         };
-        let people = People::new(Arc::clone(&admission), signed_in, SearchConfig::default());
+        let people = Arc::new(People::new(Arc::clone(&admission), signed_in, SearchConfig::default()));
         House { store, provider, book, cloud, admission, sessions: Sessions::new(parts), people }
     }
 }

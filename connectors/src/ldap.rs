@@ -138,7 +138,7 @@ impl LdapDirectory {
         filters.extend(condition);
         let filter = Filter::And(filters);
         let request = Request { base: &base, scope: self.users.scope, filter: &filter, attributes, most };
-        let answer = self.searches.run(what, |ldap| search(ldap, &request)).await?;
+        let answer = self.searches.run_within(self.searches.timeout_of(most), what, |ldap| search(ldap, &request)).await?;
         let unusable = |why: &str| Err(ConnectorError::Unusable(format!("ldap: {what}: {why}")));
         match answer.end {
             End::NoBase if tenancy.base.is_some() && matches!(within, Within::Tenant(_)) => {

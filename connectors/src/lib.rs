@@ -184,6 +184,14 @@ pub trait Directory: Send + Sync {
     /// When the upstream could not tell.
     async fn search(&self, scope: &TenantScope, query: &UserQuery) -> Result<Found, ConnectorError>;
 
+    /// All enabled users of the scope's tenant, at most `most`, for a reindex: it may take long, and holds them all at once.
+    ///
+    /// # Errors
+    /// When the upstream could not tell.
+    async fn everyone(&self, scope: &TenantScope, most: usize) -> Result<Found, ConnectorError> {
+        self.search(scope, &UserQuery { text: String::new(), limit: most }).await
+    }
+
     /// One enabled user of the scope's tenant, groups included; `None` where there is none, or more than one.
     ///
     /// # Errors

@@ -64,6 +64,11 @@ pub(super) async fn app(loaded: Loaded) -> anyhow::Result<Arc<App>> {
         }
         Some(path) => Arc::new(Embedded::open(path)?),
     };
+    app_over(loaded, store).await
+}
+
+/// The same over a store that is open already.
+pub(super) async fn app_over(loaded: Loaded, store: Arc<dyn Store>) -> anyhow::Result<Arc<App>> {
     let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store };
     Ok(Arc::new(crate::build(loaded, seams).await?))
 }

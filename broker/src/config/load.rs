@@ -22,6 +22,7 @@ use super::{
     opencloud::cs3,
     places::Places,
     schema::schema,
+    sharing,
     structure::Walk,
     tenants, tree, upstream_tokens, upstreams,
 };
@@ -97,6 +98,7 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     cs3::check(&parts, &mut places);
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
+    sharing::check(&parts, &mut places);
     if places.faults.is_empty() {
         match parts.whole() {
             Some(config) => {

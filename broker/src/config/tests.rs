@@ -956,3 +956,44 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn exceptions_of_sharing() {
+    let tenants = "tenants: [{id: acme}, {id: globex}]\n";
+    check(&[
+        (
+            &format!(
+                "{tenants}sharing:\n  exceptions:\n  - {{from: acme, to: globx}}\n  - {{from: system, to: acme}}\n  - {{from: acme, to: system}}\n"
+            ),
+            &[
+                "5:18: sharing.exceptions[0].to: no tenant has this id; is it `globex`?",
+                "6:5: sharing.exceptions[1].from: operators share with no one, and no one with them; name another tenant",
+                "7:18: sharing.exceptions[2].to: operators share with no one, and no one with them; name another tenant",
+            ],
+        ),
+        (
+            &format!(
+                "{tenants}sharing:\n  exceptions:\n  - {{from: acme, to: acme}}\n  - {{from: acme, to: globex}}\n  - {{from: globex, to: acme}}\n  - {{from: acme, to: globex}}\n"
+            ),
+            &[
+                "5:18: sharing.exceptions[0].to: people of one tenant may share with each other in any case; leave the exception out",
+                "8:5: sharing.exceptions[3]: the exception at line 6 says the same; leave one of them out",
+            ],
+        ),
+        (
+            &format!("{tenants}sharing: {{exceptions: [{{from: acme}}], everyone: true}}\n"),
+            &["3:24: sharing.exceptions[0]: `to` is missing", "3:39: sharing.everyone: unknown key; known here are `exceptions`"],
+        ),
+    ]);
+    let loaded = load("issuer: https://id.example\ntenants: [{id: acme}, {id: globex, disabled: true}]\nsharing: {exceptions: [{from: acme, to: globex}]}\n").unwrap();
+    assert_eq!(
+        loaded
+            .warnings
+            .iter()
+            .filter(|warning| warning.line("d.yaml").contains("sharing.exceptions[0].to: the tenant is disabled"))
+            .count(),
+        1
+    );
+    // A tenant that may come into being need not be there yet.
+    load("issuer: https://id.example\ncreateTenants: true\nsharing: {exceptions: [{from: one, to: other}]}\n").unwrap();
+}

@@ -39,6 +39,9 @@ impl Failure {
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here that this token may see")
     }
+    pub(crate) fn not_supported(description: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "not_supported", description)
+    }
     pub(crate) fn unavailable() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "it could not be told just now; try again")
     }
@@ -67,6 +70,8 @@ impl IntoResponse for Failure {
         if let Some(challenge) = self.challenge {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
+        // Doors whose refusals have another form read it there.
+        response.extensions_mut().insert(self);
         response
     }
 }

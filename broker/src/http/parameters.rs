@@ -13,7 +13,7 @@ use super::failure::Failure;
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    fn parse(encoded: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn parse(encoded: &[u8]) -> Result<Self, Failure> {
         let pairs: Vec<(String, String)> = url::form_urlencoded::parse(encoded).into_owned().collect();
         if pairs.len() > 64 {
             return Err(Failure::bad_request("more than 64 parameters"));
@@ -45,6 +45,11 @@ impl Parameters {
     /// All values of a parameter that may be repeated.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.0.iter().filter(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.clone()).collect()
+    }
+
+    /// All of them, in the order in which they came.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The parameters as a query.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     App,
-    directory::{Position, Search},
+    directory::{PeoplePage, Position, Search},
     login::SignedIn,
     metrics::Metrics,
     standing::Standing,
@@ -65,10 +65,8 @@ fn user(person: &Identity, with_groups: bool) -> User {
 }
 
 /// The scope of a request: the token is for the API, allows reading users, and reaches the path's tenant.
-fn scope(app: &App, standing: &Standing, path: &HashMap<String, String>) -> Result<(Caller, TenantScope), Failure> {
-    if !standing.claims.aud.contains(&format!("{}/api", app.issuer)) {
-        return Err(Failure::invalid_token("the access token is for another audience than `<issuer>/api`"));
-    }
+pub(crate) fn scope(app: &App, standing: &Standing, path: &HashMap<String, String>) -> Result<(Caller, TenantScope), Failure> {
+    for_the_api(app, standing)?;
     if !standing.claims.has_scope("users.read") {
         return Err(Failure::insufficient_scope("reading users needs the scope `users.read`"));
     }
@@ -76,6 +74,15 @@ fn scope(app: &App, standing: &Standing, path: &HashMap<String, String>) -> Resu
     let target = path.get("tenant").map(String::as_str);
     let scope = caller.scope(target, &app.admission.tenants).map_err(|_| Failure::not_found())?;
     Ok((caller, scope))
+}
+
+/// The token is for the API.
+pub(crate) fn for_the_api(app: &App, standing: &Standing) -> Result<(), Failure> {
+    if standing.claims.aud.contains(&format!("{}/api", app.issuer)) {
+        Ok(())
+    } else {
+        Err(Failure::invalid_token("the access token is for another audience than `<issuer>/api`"))
+    }
 }
 
 /// `GET …/users?search=…`.
@@ -87,7 +94,16 @@ pub(crate) async fn search(
 ) -> Result<Response, Failure> {
     let (caller, scope) = scope(&app, &standing, &path)?;
     let search = parse(&app, &parameters)?;
-    let found = app.people.search(&scope, &search, app.seams.clock.now()).await;
+    let page = find(&app, &caller, &scope, &search).await?;
+    let users = page.people.iter().map(|person| user(person, false)).collect();
+    let next_page_token = page.next.as_ref().map(page_token);
+    let page = Page { users, next_page_token, truncated: page.truncated, incomplete: page.incomplete };
+    Ok(for_the_caller(page))
+}
+
+/// Searches, counts and audits it.
+pub(crate) async fn find(app: &App, caller: &Caller, scope: &TenantScope, search: &Search) -> Result<PeoplePage, Failure> {
+    let found = app.people.search(scope, search, app.seams.clock.now()).await;
     let page = found.inspect_err(|error| {
         Metrics::ended(&app.metrics.searches, "unavailable");
         tracing::error!(%error, "users could not be searched");
@@ -97,10 +113,7 @@ pub(crate) async fn search(
         target: "audit", event = "search", tenant.id = %scope.tenant_id(), user.id = %caller.user(), caller.tenant.id = %caller.tenant_id(),
         found = page.people.len(),
     );
-    let users = page.people.iter().map(|person| user(person, false)).collect();
-    let next_page_token = page.next.as_ref().map(page_token);
-    let page = Page { users, next_page_token, truncated: page.truncated, incomplete: page.incomplete };
-    Ok(for_the_caller(page))
+    Ok(page)
 }
 
 fn parse(app: &App, parameters: &Parameters) -> Result<Search, Failure> {
@@ -126,11 +139,12 @@ fn parse(app: &App, parameters: &Parameters) -> Result<Search, Failure> {
 }
 
 /// A page token is a place in the order of names. It opens nothing: each page is searched in the caller's own scope.
-fn page_token(position: &Position) -> String {
+pub(crate) fn page_token(position: &Position) -> String {
     B64.encode(format!("{}{}", position.id.simple(), position.name))
 }
 
-fn position(token: &str) -> Option<Position> {
+/// The place of a page token; `None` where it is none of ours.
+pub(crate) fn position(token: &str) -> Option<Position> {
     let text = String::from_utf8(B64.decode(token.get(..2_048).unwrap_or(token)).ok()?).ok()?;
     let (id, name) = text.split_at_checked(32)?;
     Some(Position { id: Uuid::try_parse(id).ok()?, name: name.to_owned() })
@@ -146,20 +160,24 @@ pub(crate) async fn one(
     let (caller, scope) = scope(&app, &standing, &path)?;
     parameters.only(&[])?;
     let id = path.get("id").and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(Failure::not_found)?;
-    let person = app.people.get(&scope, id, app.seams.clock.now()).await?.ok_or_else(Failure::not_found)?;
+    let person = get(&app, &caller, &scope, id).await?;
+    Ok(for_the_caller(user(&person, true)))
+}
+
+/// Looks one person up, and audits it.
+pub(crate) async fn get(app: &App, caller: &Caller, scope: &TenantScope, id: Uuid) -> Result<Identity, Failure> {
+    let person = app.people.get(scope, id, app.seams.clock.now()).await?.ok_or_else(Failure::not_found)?;
     tracing::info!(
         target: "audit", event = "get", tenant.id = %scope.tenant_id(), user.id = %caller.user(), caller.tenant.id = %caller.tenant_id(), found = 1,
     );
-    Ok(for_the_caller(user(&person, true)))
+    Ok(person)
 }
 
 /// `GET /api/v1/me`: needs the audience, and no scope: everyone may see themselves.
 pub(crate) async fn me(State(app): State<Arc<App>>, InForce(standing): InForce) -> Result<Response, Failure> {
+    for_the_api(&app, &standing)?;
     let claims = &standing.claims;
-    if !claims.aud.contains(&format!("{}/api", app.issuer)) {
-        return Err(Failure::invalid_token("the access token is for another audience than `<issuer>/api`"));
-    }
-    let Some(sid) = claims.sid else {
+    let Some(identity) = person(&app, &standing).await? else {
         let service = User {
             id: claims.sub,
             tenant_id: claims.tenant_id.as_str().to_owned(),
@@ -170,7 +188,13 @@ pub(crate) async fn me(State(app): State<Arc<App>>, InForce(standing): InForce) 
         };
         return Ok(for_the_caller(service));
     };
+    Ok(for_the_caller(user(&identity, true)))
+}
+
+/// The person whose token it is; `None` for a service, which is no one.
+pub(crate) async fn person(app: &App, standing: &Standing) -> Result<Option<Identity>, Failure> {
+    let Some(sid) = standing.claims.sid else { return Ok(None) };
     let signed_in = SignedIn { tenant: standing.tenant.id.clone(), sid };
     let (_, identity) = app.sessions.find(&signed_in, app.seams.clock.now()).await?;
-    Ok(for_the_caller(user(&identity, true)))
+    Ok(Some(identity))
 }

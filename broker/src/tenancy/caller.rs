@@ -84,6 +84,18 @@ impl Caller {
         TenantScope::of_verified_caller(Arc::clone(tenant))
     }
 
+    /// The scope of a tenant with whose people an operator lets those of the caller's share: one id is looked up there, and never a text.
+    #[must_use]
+    pub(crate) fn scope_of_sharing(tenant: &Arc<Tenant>) -> TenantScope {
+        TenantScope::of_verified_caller(Arc::clone(tenant))
+    }
+
+    /// The scope of a tenant whose directories an operator of the machine lists, so that the records of its people's ids are written.
+    #[must_use]
+    pub(crate) fn scope_of_reindex(tenant: &Arc<Tenant>) -> TenantScope {
+        TenantScope::of_verified_caller(Arc::clone(tenant))
+    }
+
     /// The scope of the tenant that an operator's connector gave to someone whom its upstream has just proven: within it they
     /// are looked up in the directory that the connector is joined to.
     #[must_use]

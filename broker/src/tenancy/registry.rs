@@ -100,6 +100,14 @@ impl Tenants {
         self.get(id).filter(|tenant| !tenant.disabled)
     }
 
+    /// All tenants that are on, in the order of their ids.
+    #[must_use]
+    pub fn all_enabled(&self) -> Vec<Arc<Tenant>> {
+        let mut all: Vec<_> = self.index.load().by_id.values().filter(|tenant| !tenant.disabled).cloned().collect();
+        all.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+        all
+    }
+
     /// One tenant by its label.
     #[must_use]
     pub fn by_label(&self, label: &str) -> Option<Arc<Tenant>> {

@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
 use ldap3::{Ldap, LdapError};
 
-use super::connect::{Connection, Servers, ServiceAccount, described, is_broken};
+use super::{
+    connect::{Connection, Servers, ServiceAccount, described, is_broken},
+    search::PAGE,
+};
 use crate::ConnectorError;
 
 pub(super) struct Connections {
@@ -64,6 +67,19 @@ impl LdapPool {
     where
         F: Future<Output = Result<T, LdapError>>,
     {
+        self.run_within(self.timeout, what, operation).await
+    }
+
+    /// The same, with a bound of its own: a list of many pages takes longer than an answer.
+    pub(super) async fn run_within<T, F>(
+        &self,
+        timeout: Duration,
+        what: &'static str,
+        operation: impl Fn(Ldap) -> F,
+    ) -> Result<T, ConnectorError>
+    where
+        F: Future<Output = Result<T, LdapError>>,
+    {
         loop {
             let object = self.get(what).await?;
             let kept = Object::metrics(&object).recycle_count > 0;
@@ -71,7 +87,7 @@ impl LdapPool {
             let Some(connection) = lease.object.as_mut() else {
                 return Err(ConnectorError::Unavailable(format!("ldap: {what}: there is no connection")));
             };
-            match tokio::time::timeout(self.timeout, operation(connection.ldap.clone())).await {
+            match tokio::time::timeout(timeout, operation(connection.ldap.clone())).await {
                 Ok(Ok(value)) => {
                     drop(lease.object.take());
                     return Ok(value);
@@ -82,10 +98,15 @@ impl LdapPool {
                 Ok(Err(error)) => return Err(ConnectorError::Unavailable(format!("ldap: {what}: {}", described(&error)))),
                 Err(_) => {
                     self.servers.failed(connection);
-                    return Err(ConnectorError::Unavailable(format!("ldap: {what}: no answer within {} s", self.timeout.as_secs_f32())));
+                    return Err(ConnectorError::Unavailable(format!("ldap: {what}: no answer within {} s", timeout.as_secs_f32())));
                 }
             }
         }
+    }
+
+    /// The bound of a list of at most so many entries: each further page may take as long as an answer.
+    pub(super) fn timeout_of(&self, most: usize) -> Duration {
+        self.timeout.saturating_mul(u32::try_from(most / PAGE).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     async fn get(&self, what: &'static str) -> Result<Object<Connections>, ConnectorError> {

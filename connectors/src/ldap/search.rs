@@ -9,7 +9,7 @@ use ldap3::{
 use super::filter::Filter;
 
 /// The most entries of one page (RFC 2696); Active Directory gives no more than 1,000.
-const PAGE: usize = 1000;
+pub(super) const PAGE: usize = 1000;
 
 /// What to look for.
 #[derive(Debug, Clone)]
