@@ -69,6 +69,8 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/users/{id}", get(users::one))
         .route("/api/v1/tenants/{tenant}/users", get(users::search))
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
+        // Within the layer: a browser asks by `OPTIONS`, a method of none of them, and the layer answers it.
+        .method_not_allowed_fallback(layers::wrong_method)
         .layer(cors::of_clients(app));
     let others = Router::new()
         .route("/login/{connector}/backchannel-logout", post(upstream_logout::told))
