@@ -19,6 +19,7 @@ use super::{
     check, clients,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
+    opencloud::preset,
     places::Places,
     schema::schema,
     structure::Walk,
@@ -92,8 +93,10 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     let connectors = upstreams::check(&parts, &mut places);
     authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
+    let preset = preset::check(&parts, &mut places);
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
+    parts.clients.extend(preset.into_iter().map(|client| ("presets".to_owned(), client)));
     if places.faults.is_empty() {
         match parts.whole() {
             Some(config) => {
