@@ -79,7 +79,7 @@ fn the_files_agree() {
         assert!(volumes.iter().any(|volume| volume == &format!("socket:{folder}")), "{service}: {volumes:?}");
         assert!(compose["services"][service]["secrets"].as_array().unwrap().contains(&Value::from("oc-jwt-secret")), "{service}");
     }
-    let secret = format!("/run/secrets/{}", "oc-jwt-secret");
+    let secret = "/run/secrets/oc-jwt-secret";
     assert_eq!(denizen["cs3"]["jwtSecretFile"], secret);
     assert!(text("compose.yaml").contains(&format!("cat {secret}")));
     assert_eq!(denizen["listen"]["trustedProxies"][0], compose["networks"]["cloud"]["ipam"]["config"][0]["subnet"]);
