@@ -1,9 +1,11 @@
 //! The configuration: one YAML file, camelCase keys, unknown keys refused.
 //!
-//! This file owns the shape. The way in is [`load`]: `config/tree.rs` reads the YAML with the place of each value,
-//! `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs` holds
-//! what a shape can not say, with `config/clients.rs`, `config/joins.rs` and `config/upstream_tokens.rs`; `config/tenants.rs` and
-//! `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file says.
+//! This file owns the shape, but for that of an application (`config/clients.rs`) and of what OpenCloud needs
+//! (`config/opencloud.rs`, `config/opencloud/preset.rs`). The way in is [`load`]: `config/tree.rs` reads the YAML with the place of
+//! each value, `config/environment.rs` fills in `${NAME}`, `config/schema.rs` holds the tree against the shape, `config/check.rs`
+//! holds what a shape can not say, with `config/clients.rs`, `config/joins.rs` and `config/upstream_tokens.rs`; `config/tenants.rs`
+//! and `config/upstreams.rs` turn the entries into what tenancy uses. `config/authentication.rs` adds what kube-apiserver's own file
+//! says.
 
 mod authentication;
 mod branding;
@@ -27,6 +29,7 @@ mod tree;
 mod upstream_tokens;
 mod upstreams;
 
+pub use clients::{ClientConfig, GrantType};
 pub use faults::{Fault, Faults, Place};
 pub use load::{Loaded, LoadedConnector, load, load_text};
 pub use opencloud::{Cs3Cache, Cs3Config, Cs3Socket, Cs3Tls, Cs3Usernames, OpencloudConfig, Preset, SharingConfig, SharingException};
@@ -343,81 +346,6 @@ pub enum TenantList {
 pub enum AllTenants {
     /// Every configured tenant, and `system` only where `systemTenant.connectors` names the connector.
     All,
-}
-
-/// What a client may ask the token endpoint for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GrantType {
-    /// A person at a browser.
-    AuthorizationCode,
-    /// Renewal; with the scope `offline_access` also after the sign-out.
-    RefreshToken,
-    /// The client itself.
-    ClientCredentials,
-}
-
-/// One application.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ClientConfig {
-    /// Its `client_id`.
-    pub id: String,
-    /// Its name on the sign-in page.
-    #[serde(default)]
-    pub display_name: Option<String>,
-    /// The secret of a confidential client; a client without one is public.
-    #[serde(default)]
-    pub secret: Option<ConfiguredSecret>,
-    /// The file of that secret.
-    #[serde(default)]
-    pub secret_file: Option<PathBuf>,
-    /// Exact addresses to return to; only the port of a loopback address may differ (RFC 8252, 7.3).
-    #[serde(default)]
-    pub redirect_uris: Vec<String>,
-    /// What it may ask the token endpoint for.
-    #[serde(default = "ClientConfig::default_grants")]
-    pub grant_types: BTreeSet<GrantType>,
-    /// The scopes that it may ask for.
-    #[serde(default = "ClientConfig::default_scopes")]
-    pub scopes: BTreeSet<String>,
-    /// The audiences that it may ask for by `resource` (RFC 8707); the first is the default, its own id where there is none.
-    /// `${issuer}` stands for the issuer.
-    #[serde(default)]
-    pub audiences: Vec<String>,
-    /// The tenants whose people may sign in to it; all where absent.
-    #[serde(default)]
-    pub tenants: Option<BTreeSet<TenantId>>,
-    /// The connectors through which they may; all where absent.
-    #[serde(default)]
-    pub connectors: Option<BTreeSet<ConnectorId>>,
-    /// The tenant that the client itself acts in (`client_credentials`).
-    #[serde(default)]
-    pub tenant: Option<TenantId>,
-    /// A second name for the claim `tenant_id` in its tokens.
-    #[serde(default)]
-    pub tenant_claim: Option<String>,
-    /// The signature of its tokens.
-    #[serde(default)]
-    pub signing_algorithm: SigningAlgorithm,
-    /// Exact addresses to return to after a sign-out (OpenID Connect RP-Initiated Logout 1.0); no port may differ.
-    #[serde(default)]
-    pub post_logout_redirect_uris: Vec<String>,
-    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0); https, or http on loopback. Retried for some 75 minutes.
-    #[serde(default)]
-    pub backchannel_logout_uri: Option<Url>,
-    /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.
-    #[serde(default)]
-    pub origins: BTreeSet<String>,
-}
-
-impl ClientConfig {
-    fn default_grants() -> BTreeSet<GrantType> {
-        [GrantType::AuthorizationCode, GrantType::RefreshToken].into()
-    }
-    fn default_scopes() -> BTreeSet<String> {
-        ["openid", "profile", "email", "groups", "roles"].into_iter().map(str::to_owned).collect()
-    }
 }
 
 /// A signature algorithm (RFC 7518, RFC 8037).

@@ -75,6 +75,8 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/api/v1/tenants/{tenant}/users/{id}", get(users::one))
         .route("/api/v1/shares:check", post(shares::check))
         .route("/api/v1/tenants/{tenant}/shares:check", post(shares::check))
+        // Within the layer: a browser asks by `OPTIONS`, a method of none of them, and the layer answers it.
+        .method_not_allowed_fallback(layers::wrong_method)
         .layer(cors::of_clients(app));
     let graph = Router::new()
         .route("/graph/v1.0/me", get(graph::me))

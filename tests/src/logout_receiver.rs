@@ -56,7 +56,8 @@ impl LogoutReceiver {
         let inbox = Arc::new(Mutex::new(Inbox { tokens: Vec::new(), replies: replies.into_iter().collect() }));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", ports::free())).await.unwrap();
         let address = format!("http://{}/logout?of=app", listener.local_addr().unwrap());
-        let routes = Router::new().route("/logout", post(receive)).with_state(Arc::clone(&inbox));
+        let routes = Router::new().route("/logout", post(receive)).route("/backchannel_logout", post(receive));
+        let routes = routes.with_state(Arc::clone(&inbox));
         let server = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
         Self { address, inbox, server }
     }
@@ -65,6 +66,15 @@ impl LogoutReceiver {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Its origin, for an application whose endpoint is `/backchannel_logout` there.
+    ///
+    /// # Panics
+    /// Never: the address has a path.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.address.split("/logout").next().unwrap()
     }
 
     /// The tokens that it got so far.

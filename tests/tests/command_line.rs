@@ -33,14 +33,14 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy")
 }
 
-/// A copy of a configuration, with every file that it names under `/etc` or `/var` made in a folder of the test's.
+/// A copy of a configuration, with every file that it names under `/etc`, `/var` or `/run` made in a folder of the test's.
 fn staged(path: &Path, folder: &Path) -> PathBuf {
     let authority = Authority::new("examples");
     let files = authority.server(folder, "tls", &["id.example.com"]);
     let text = fs::read_to_string(path).unwrap();
     let mut staged = String::new();
     for line in text.lines() {
-        let Some(at) = line.find("/etc/").or_else(|| line.find("/var/")) else {
+        let Some(at) = ["/etc/", "/var/", "/run/"].iter().find_map(|root| line.find(root)) else {
             staged.push_str(&format!("{line}\n"));
             continue;
         };
@@ -52,7 +52,7 @@ fn staged(path: &Path, folder: &Path) -> PathBuf {
             Some("crt") if file.ends_with("tls.crt") => assert_eq!(name, files.certificate),
             Some("crt") => _ = authority.write(&name),
             Some("pem") => _ = fs::copy(&files.key, &name).unwrap(),
-            Some("key" | "redb") => {}
+            Some("key" | "redb" | "sock") => {}
             _ => fs::write(&name, "a-secret-in-a-file\n").unwrap(),
         }
         staged.push_str(&format!("{before}{}{after}\n", name.display()));

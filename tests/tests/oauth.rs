@@ -524,6 +524,14 @@ async fn scripts_of_registered_origins_may_call_and_no_others() {
         assert_eq!(allowed(path, "https://app.example").await, "https://app.example", "{path}");
         assert_eq!(allowed(path, "https://evil.example").await, "", "{path}");
         assert_eq!(allowed(path, "null").await, "", "{path}");
+        // A browser asks beforehand whether it may send the header.
+        for origin in ["https://app.example", "https://evil.example"] {
+            let ask = service.http().request("OPTIONS".parse().unwrap(), service.at(path)).header("origin", origin);
+            let ask = ask.header("access-control-request-method", "GET").header("access-control-request-headers", "authorization");
+            let said = service.send(ask).await.expect(200);
+            assert!(said.header("access-control-allow-headers").contains("authorization"), "{path}");
+            assert_eq!(said.header("access-control-allow-origin") == origin, origin == "https://app.example", "{path} {origin}");
+        }
     }
     for path in ["/oauth2/authorize", "/login", "/account"] {
         assert_eq!(allowed(path, "https://app.example").await, "", "{path}");

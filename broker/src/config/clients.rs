@@ -1,20 +1,101 @@
-//! The applications and the reviewers: what must be so of them.
+//! The applications, and the reviewers: how an application looks, and what must be so of both.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use claims_mapping::{ConnectorId, TenantId};
 use connectors::{ConfiguredSecret, Secret};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    ClientConfig, GrantType, ReviewerConfig,
+    ReviewerConfig, SigningAlgorithm,
     check::{is_loopback, readable},
     load::Parts,
     places::{Places, element, join},
     tenants::{display_name, reference, unknown},
 };
+
+/// What a client may ask the token endpoint for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantType {
+    /// A person at a browser.
+    AuthorizationCode,
+    /// Renewal; with the scope `offline_access` also after the sign-out.
+    RefreshToken,
+    /// The client itself.
+    ClientCredentials,
+}
+
+/// One application.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientConfig {
+    /// Its `client_id`.
+    pub id: String,
+    /// Its name on the sign-in page.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// The secret of a confidential client; a client without one is public.
+    #[serde(default)]
+    pub secret: Option<ConfiguredSecret>,
+    /// The file of that secret.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+    /// Exact addresses to return to; only the port of a loopback address may differ (RFC 8252, 7.3).
+    #[serde(default)]
+    pub redirect_uris: Vec<String>,
+    /// What it may ask the token endpoint for.
+    #[serde(default = "ClientConfig::default_grants")]
+    pub grant_types: BTreeSet<GrantType>,
+    /// The scopes that it may ask for.
+    #[serde(default = "ClientConfig::default_scopes")]
+    pub scopes: BTreeSet<String>,
+    /// Scopes that it is granted with `openid`, whether it asks for them or not: for an application that reads claims which it does not ask for.
+    #[serde(default)]
+    pub implied_scopes: BTreeSet<String>,
+    /// The audiences that it may ask for by `resource` (RFC 8707); the first is the default, its own id where there is none.
+    /// `${issuer}` stands for the issuer.
+    #[serde(default)]
+    pub audiences: Vec<String>,
+    /// The tenants whose people may sign in to it; all where absent.
+    #[serde(default)]
+    pub tenants: Option<BTreeSet<TenantId>>,
+    /// The connectors through which they may; all where absent.
+    #[serde(default)]
+    pub connectors: Option<BTreeSet<ConnectorId>>,
+    /// The tenant that the client itself acts in (`client_credentials`).
+    #[serde(default)]
+    pub tenant: Option<TenantId>,
+    /// A second name for the claim `tenant_id` in its tokens.
+    #[serde(default)]
+    pub tenant_claim: Option<String>,
+    /// The signature of its tokens.
+    #[serde(default)]
+    pub signing_algorithm: SigningAlgorithm,
+    /// Exact addresses to return to after a sign-out (OpenID Connect RP-Initiated Logout 1.0); no port may differ.
+    #[serde(default)]
+    pub post_logout_redirect_uris: Vec<String>,
+    /// Where it is told of sign-outs (OpenID Connect Back-Channel Logout 1.0); https, or http on loopback. Retried for some 75 minutes.
+    #[serde(default)]
+    pub backchannel_logout_uri: Option<Url>,
+    /// Origins whose scripts may call discovery, JWKS, token, userinfo and the API.
+    #[serde(default)]
+    pub origins: BTreeSet<String>,
+}
+
+impl ClientConfig {
+    fn default_grants() -> BTreeSet<GrantType> {
+        [GrantType::AuthorizationCode, GrantType::RefreshToken].into()
+    }
+    fn default_scopes() -> BTreeSet<String> {
+        ["openid", "profile", "email", "groups", "roles"].into_iter().map(str::to_owned).collect()
+    }
+}
 
 /// Claims that have a meaning of their own (the registry of RFC 7519, RFC 9068, OpenID Connect Core) or that Denizen writes.
 const REGISTERED: [&str; 53] = [
@@ -145,6 +226,17 @@ fn one_client(parts: &Parts, known: &Known<'_>, path: &str, client: &ClientConfi
     }
     for scope in client.scopes.iter().filter(|scope| !is_scope(scope)) {
         places.fault(element(&parts.root, &join(path, "scopes"), scope), "a scope is visible ASCII without blanks, `\"` and `\\`");
+    }
+    for scope in &client.implied_scopes {
+        let here = element(&parts.root, &join(path, "impliedScopes"), scope);
+        if !is_scope(scope) {
+            places.fault(here, "a scope is visible ASCII without blanks, `\"` and `\\`");
+        } else if ["openid", "offline_access"].contains(&scope.as_str()) {
+            places.fault(here, "an application asks for this one itself, or goes without");
+        }
+    }
+    if !client.implied_scopes.is_empty() && !has(GrantType::AuthorizationCode) {
+        places.fault(join(path, "impliedScopes"), "they speak of a person: `authorization_code` must be among the `grantTypes`");
     }
     for (index, audience) in client.audiences.iter().enumerate() {
         audience_name(audience, &format!("{path}.audiences[{index}]"), places);

@@ -19,7 +19,7 @@ use super::{
     check, clients, cs3_groups,
     environment::{self, Lookup},
     faults::{self, Fault, Faults},
-    opencloud::cs3,
+    opencloud::{cs3, preset},
     places::Places,
     schema::schema,
     sharing,
@@ -96,9 +96,11 @@ pub(super) fn load_with(text: &str, folder: &Path, name: &str, lookup: Lookup<'_
     authentication::names(&parts, &lent, &tenants, &mut places);
     clients::check(&parts, &mut places);
     cs3::check(&parts, &mut places);
+    let preset = preset::check(&parts, &mut places);
     let looks = branding::check(&parts, &mut places);
     upstream_tokens::check(&parts, &mut places);
     sharing::check(&parts, &mut places);
+    parts.clients.extend(preset.into_iter().map(|client| ("presets".to_owned(), client)));
     if places.faults.is_empty() {
         match parts.whole() {
             Some(config) => {

@@ -1,6 +1,7 @@
 //! What OpenCloud needs of the configuration: the CS3 door, its clients by one word, and who may share with whom.
 
 pub(super) mod cs3;
+pub(super) mod preset;
 
 use std::{net::SocketAddr, path::PathBuf};
 

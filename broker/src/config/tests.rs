@@ -94,7 +94,7 @@ fn keys_and_kinds() {
         (
             "\"not a key: hunter2\": x\n",
             &[
-                "2:1: …: unknown key; known here are `authenticationConfiguration`, `branding`, `clients`, `connectors`, `createTenants`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `refusals`, `reservedLabels`, `reviewers`, `search`, `store`, `systemTenant`, `tenants`",
+                "2:1: …: unknown key; known here are `authenticationConfiguration`, `branding`, `clients`, `connectors`, `createTenants`, `cs3`, `defaultTenant`, `guessing`, `issuer`, `keys`, `lifetimes`, `listen`, `opencloud`, `presets`, `refusals`, `reservedLabels`, `reviewers`, `search`, `sharing`, `store`, `systemTenant`, `tenants`",
             ],
         ),
         ("tenants:\n  acme: {}\n", &["3:3: tenants: it must be a list"]),
@@ -600,6 +600,17 @@ fn clients() {
         ["4:65: clients[0].secretFile: the file can not be read: No such file or directory (os error 2)"]
     );
     assert_eq!(row(web("scopes: [openid, 'a b']")), ["4:70: clients[0].scopes[1]: a scope is visible ASCII without blanks, `\"` and `\\`"]);
+    assert_eq!(
+        row(web("impliedScopes: ['a b', roles, openid]")),
+        [
+            "4:69: clients[0].impliedScopes[0]: a scope is visible ASCII without blanks, `\"` and `\\`",
+            "4:83: clients[0].impliedScopes[2]: an application asks for this one itself, or goes without",
+        ]
+    );
+    assert_eq!(
+        row(client("tenant: a, secret: x, grantTypes: [client_credentials], impliedScopes: [roles]")),
+        ["4:86: clients[0].impliedScopes: they speak of a person: `authorization_code` must be among the `grantTypes`"]
+    );
     assert_eq!(row(web("audiences: ['']")), ["4:65: clients[0].audiences[0]: an audience is visible ASCII without blanks"]);
     assert_eq!(row(web("tenants: [b]")), ["4:63: clients[0].tenants[0]: no tenant has this id"]);
     assert_eq!(row(web("connectors: [b]")), ["4:66: clients[0].connectors[0]: no connector has this id"]);
@@ -688,6 +699,7 @@ fn t33_redirect_uris() {
         "https://a.example/cb#x",
         "javascript:alert(1)",
         "myapp:/cb",
+        "oc://android.opencloud.eu",
         "https://u@a.example/",
         "https://u:p@a.example/",
         "https://a.example\\@b.example/",

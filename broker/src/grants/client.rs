@@ -53,6 +53,9 @@ pub struct Client {
     grant_types: BTreeSet<GrantType>,
     /// The scopes that it may ask for.
     pub scopes: BTreeSet<String>,
+    implied_scopes: BTreeSet<String>,
+    /// Origins whose scripts may call the doors for scripts, and whose pages may frame an answer to `prompt=none`.
+    pub origins: BTreeSet<String>,
     /// The audiences that it may ask for; the first is the default.
     pub audiences: Vec<String>,
     tenants: Option<BTreeSet<TenantId>>,
@@ -88,6 +91,8 @@ impl Client {
             backchannel_logout_uri: config.backchannel_logout_uri.clone(),
             grant_types: config.grant_types.clone(),
             scopes: config.scopes.clone(),
+            implied_scopes: config.implied_scopes.clone(),
+            origins: config.origins.clone(),
             audiences,
             tenants: config.tenants.clone(),
             connectors: config.connectors.clone(),
@@ -147,6 +152,22 @@ impl Client {
         self.post_logout_redirect_uris.iter().any(|registered| registered == uri)
     }
 
+    /// Whether it may have this scope, asked for or not.
+    #[must_use]
+    pub fn may_have(&self, scope: &str) -> bool {
+        self.scopes.contains(scope) || self.implied_scopes.contains(scope)
+    }
+
+    /// These scopes, and with `openid` among them those that go with it for this client.
+    #[must_use]
+    pub fn with_implied(&self, mut scopes: Vec<String>) -> Vec<String> {
+        if scopes.iter().any(|scope| scope == "openid") {
+            let implied: Vec<_> = self.implied_scopes.iter().filter(|scope| !scopes.contains(scope)).cloned().collect();
+            scopes.extend(implied);
+        }
+        scopes
+    }
+
     /// The scopes of a request: what was asked for, where the client may have it all.
     ///
     /// # Errors
@@ -154,7 +175,7 @@ impl Client {
     pub fn scopes_of(&self, asked: &str) -> Result<Vec<String>, GrantError> {
         let mut scopes = Vec::new();
         for scope in asked.split(' ').filter(|s| !s.is_empty()) {
-            if !self.scopes.contains(scope) {
+            if !self.may_have(scope) {
                 return Err(GrantError::InvalidScope("a scope is unknown, or the client is not registered for it"));
             }
             if !scopes.iter().any(|s| s == scope) {
@@ -252,6 +273,12 @@ mod tests {
         assert!(same("http://127.0.0.1/cb", "http://127.0.0.1:4711/cb"));
         assert!(same("http://[::1]/cb", "http://[::1]:4711/cb"));
         assert!(same("http://localhost:1/cb", "http://localhost:2/cb"));
+        assert!(same("http://localhost", "http://localhost:2") && same("http://127.0.0.1/", "http://127.0.0.1:2/"));
+        for evil in
+            ["http://localhost:2/", "http://localhost:2?x", "http://localhost:2#x", "http://localhost:2x", "http://localhost:@evil.example"]
+        {
+            assert!(!same("http://localhost", evil), "{evil}");
+        }
         for evil in [
             "http://127.0.0.1:4711/cb/",
             "http://127.0.0.1:4711/CB",

@@ -35,7 +35,7 @@ impl Family {
     /// What a client may no longer have, it is no longer given.
     pub(super) fn keep_what_is_still_granted(&mut self, client: &Client) -> Result<(), GrantError> {
         let had_scopes = !self.scopes.is_empty();
-        self.scopes.retain(|scope| client.scopes.contains(scope));
+        self.scopes.retain(|scope| client.may_have(scope));
         if had_scopes && self.scopes.is_empty() {
             return Err(GrantError::InvalidScope("the client is no longer registered for any of the scopes"));
         }

@@ -49,7 +49,7 @@ impl Grants {
             return Err(NOT_GOOD);
         }
         family.keep_what_is_still_granted(client)?;
-        let scopes = narrowing::scopes(&family.scopes, request.scope.as_deref())?;
+        let scopes = narrowing::scopes(&family.scopes, request.scope.as_deref(), client)?;
         let audiences = narrowing::audiences(&family.audiences, &request.resources)?;
         let signed_in = SignedIn { tenant: handle.tenant.clone(), sid: family.sid };
         let (refresh_token, current) = RefreshHandle::issue(&handle.tenant, handle.root, &*self.entropy);

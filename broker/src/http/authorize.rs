@@ -55,12 +55,24 @@ pub(crate) async fn authorize(State(app): State<Arc<App>>, session: Session, pee
         Ok(proven) => proven,
         Err(failure) => return refusal_page(&app, &failure),
     };
-    match decide(&app, &session, &peer, client, &redirect_uri, &parameters).await {
+    let response = match decide(&app, &session, &peer, client, &redirect_uri, &parameters).await {
         Ok(response) => response,
         Err(failure) => {
             back(&redirect_uri, &app.issuer, &[("error", failure.error), ("error_description", &failure.description)], &parameters)
         }
+    };
+    if matches!(parameters.one("prompt"), Ok(Some(prompt)) if prompt.trim() == "none") { framed_by(client, response) } else { response }
+}
+
+/// An answer to `prompt=none`, which an application asks for in a frame of its own page: whose pages may hold it. It is a redirect
+/// in every case; all that is shown to people can be framed by no one.
+fn framed_by(client: &Client, mut response: Response) -> Response {
+    let origins: Vec<_> = client.origins.iter().map(String::as_str).collect();
+    let policy = format!("frame-ancestors {}", if origins.is_empty() { "'none'".to_owned() } else { origins.join(" ") });
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
+    response
 }
 
 /// The client, and a redirect URI of its own: from here on, answers go there.
@@ -138,7 +150,7 @@ fn parse(client: &Client, redirect_uri: &str, parameters: &Parameters) -> Result
     Ok(AuthorizeRequest {
         client_id: client.id.clone(),
         redirect_uri: redirect_uri.to_owned(),
-        scopes: client.scopes_of(parameters.one("scope")?.unwrap_or_default()).map_err(meaning)?,
+        scopes: client.with_implied(client.scopes_of(parameters.one("scope")?.unwrap_or_default()).map_err(meaning)?),
         state: bounded("state", 2_048)?,
         nonce: bounded("nonce", 512)?,
         code_challenge: challenge.to_owned(),
