@@ -9,6 +9,8 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/denizen-tests"
 wanted=(
   slapd:/usr/sbin/slapd
   389-ds-base:/usr/sbin/ns-slapd
+  libnss3-tools:/usr/bin/certutil
+  openssl:/usr/bin/openssl
   ldap-utils:/usr/bin/ldapsearch
   chromium:/usr/bin/chromium
   chromium-driver:/usr/bin/chromedriver
@@ -107,7 +109,7 @@ install_cs3apis() {
     && "$cs3apis/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/cs3apis-requirements.txt; then
     touch "$cs3apis/complete"
   else
-    not_run+=("cs3_python, opencloud: cs3apis and what it needs could not be installed (see above)")
+    not_run+=("cs3_python: cs3apis and what it needs could not be installed (see above)")
   fi
 }
 
@@ -170,7 +172,7 @@ build_opencloud() {
     tests/opencloud/added/reva/{cmd/revad/runtime/loader.go,pkg/utils/ldap/extended.go} | sha256sum | cut -c1-12)
   program="$cache/opencloud-$hash"
   [[ ! -x $program ]] || return 0
-  find_go opencloud OpenCloud tests/opencloud || return 0
+  find_go opencloud_tokens OpenCloud tests/opencloud || return 0
   say "building OpenCloud's gateway, auth-machine and graph with Go, once; some minutes (kept in $cache)"
   mkdir -p "$cache"
   folder=$(mktemp -d "$cache/opencloud-new-XXXXXX")
@@ -178,7 +180,7 @@ build_opencloud() {
     mv "$program.new" "$program"
   else
     rm -f "$program.new"
-    not_run+=("opencloud: OpenCloud could not be built (see above)")
+    not_run+=("opencloud_tokens: OpenCloud could not be built (see above)")
   fi
   rm -rf "$folder"
 }
