@@ -1,5 +1,4 @@
 //! The suites' own reva tokens, held against the real OpenCloud: what it takes and refuses. There is no users provider behind it here.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use denizen_tests::{OpenCloud, RevaToken, cs3::rpc::Code, ports};
 
