@@ -8,6 +8,9 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/denizen-tests"
 # package:file that it brings
 wanted=(
   slapd:/usr/sbin/slapd
+  389-ds-base:/usr/sbin/ns-slapd
+  libnss3-tools:/usr/bin/certutil
+  openssl:/usr/bin/openssl
   ldap-utils:/usr/bin/ldapsearch
   chromium:/usr/bin/chromium
   chromium-driver:/usr/bin/chromedriver
@@ -91,11 +94,46 @@ install_keystone() {
   fi
 }
 
+# --- CS3's own Python package ----------------------------------------------------------------------------------------------
+
+# tests/src/tools.rs looks for the same folder.
+install_cs3apis() {
+  local hash cs3apis
+  hash=$(sha256sum <tests/python/cs3apis-requirements.txt | cut -c1-12)
+  cs3apis="$cache/cs3apis-$hash"
+  [[ ! -e $cs3apis/complete ]] || return 0
+  say "installing cs3apis and grpcio, once (PyPI; kept in $cs3apis)"
+  rm -rf "$cs3apis"
+  mkdir -p "$cs3apis"
+  if /usr/bin/python3 -m venv "$cs3apis/venv" \
+    && "$cs3apis/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/cs3apis-requirements.txt; then
+    touch "$cs3apis/complete"
+  else
+    not_run+=("cs3_python: cs3apis and what it needs could not be installed (see above)")
+  fi
+}
+
 # --- kube-apiserver, built from the Go module proxy ------------------------------------------------------------------------
 
 # Whether the Go at hand is as new as go.mod asks. An older one that may fetch a newer one (GOTOOLCHAIN) is as good.
 go_is_new_enough() {
-  (cd tests/kube-apiserver && go version >/dev/null 2>&1)
+  (cd "$1" && go version >/dev/null 2>&1)
+}
+
+# Whether Go is there for what is built with it: a suite, a program, and the folder of its go.mod.
+find_go() {
+  local suite=$1 what=$2 folder=$3
+  if ! command -v go >/dev/null && [[ -x /usr/local/go/bin/go ]]; then
+    PATH=$PATH:/usr/local/go/bin
+  fi
+  if ! command -v go >/dev/null; then
+    not_run+=("$suite: $what is built with Go, and there is no Go on this machine (https://go.dev/dl)")
+    return 1
+  fi
+  if ! go_is_new_enough "$folder"; then
+    not_run+=("$suite: $what needs $(awk '$1 == "go" { print "Go " $2; exit }' "$folder/go.mod"), and $(GOTOOLCHAIN=local go env GOVERSION) is older and could not fetch it")
+    return 1
+  fi
 }
 
 build_kube_apiserver() {
@@ -108,17 +146,7 @@ build_kube_apiserver() {
   hash=$(cat tests/kube-apiserver/{go.mod,go.sum,main.go} | sha256sum | cut -c1-12)
   program="$cache/kube-apiserver-$version-$hash"
   if [[ ! -x $program ]]; then
-    if ! command -v go >/dev/null && [[ -x /usr/local/go/bin/go ]]; then
-      PATH=$PATH:/usr/local/go/bin
-    fi
-    if ! command -v go >/dev/null; then
-      not_run+=("kubernetes: kube-apiserver is built with Go, and there is no Go on this machine (https://go.dev/dl)")
-      return 0
-    fi
-    if ! go_is_new_enough; then
-      not_run+=("kubernetes: kube-apiserver needs $(awk '$1 == "go" { print "Go " $2; exit }' tests/kube-apiserver/go.mod), and $(GOTOOLCHAIN=local go env GOVERSION) is older and could not fetch it")
-      return 0
-    fi
+    find_go kubernetes kube-apiserver tests/kube-apiserver || return 0
     say "building kube-apiserver $version with Go, once; some minutes (kept in $cache)"
     mkdir -p "$cache"
     local minor=${version#v1.}
@@ -133,4 +161,26 @@ build_kube_apiserver() {
     mv "$program.new" "$program"
   fi
   export DENIZEN_KUBE_APISERVER=$program
+}
+
+# --- OpenCloud's gateway, auth-machine and graph, built from the Go module proxy -------------------------------------------
+
+# tests/src/opencloud.rs looks for the same file.
+build_opencloud() {
+  local hash program folder
+  hash=$(cat tests/opencloud/{adapt,go.mod,go.sum,main.go,sources/go.mod,sources/go.sum} \
+    tests/opencloud/added/reva/{cmd/revad/runtime/loader.go,pkg/utils/ldap/extended.go} | sha256sum | cut -c1-12)
+  program="$cache/opencloud-$hash"
+  [[ ! -x $program ]] || return 0
+  find_go opencloud_tokens OpenCloud tests/opencloud || return 0
+  say "building OpenCloud's gateway, auth-machine and graph with Go, once; some minutes (kept in $cache)"
+  mkdir -p "$cache"
+  folder=$(mktemp -d "$cache/opencloud-new-XXXXXX")
+  if tests/opencloud/adapt "$folder" && (cd "$folder" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$program.new" .); then
+    mv "$program.new" "$program"
+  else
+    rm -f "$program.new"
+    not_run+=("opencloud_tokens: OpenCloud could not be built (see above)")
+  fi
+  rm -rf "$folder"
 }

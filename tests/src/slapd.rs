@@ -187,8 +187,7 @@ impl Slapd {
 
     /// Replaces an attribute's values; with none, takes the attribute away.
     pub async fn modify(&self, dn: &str, attribute: &str, values: &[&str]) {
-        let change = Mod::Replace(attribute, values.iter().copied().collect::<HashSet<_>>());
-        self.admin().await.modify(dn, vec![change]).await.unwrap().success().unwrap();
+        modify(&mut self.admin().await, dn, attribute, values).await;
     }
 
     /// Stops it in the middle of whatever it does: it keeps its connections and answers nothing.
@@ -253,8 +252,15 @@ fn spawn(folder: &TempDir, plain: u16, tls: u16) -> Process {
     Process::start(&mut command, &folder.path().join("log"))
 }
 
-async fn add(admin: &mut Ldap, (dn, attributes): Entry) {
+/// Adds an entry.
+pub(crate) async fn add(admin: &mut Ldap, (dn, attributes): Entry) {
     let attributes = attributes.into_iter().map(|(name, values)| (name.to_owned(), values.into_iter().collect::<HashSet<_>>())).collect();
     let result = admin.add(&dn, attributes).await.unwrap();
     assert_eq!(result.rc, 0, "{dn}: {result}");
+}
+
+/// Replaces an attribute's values; with none, takes the attribute away.
+pub(crate) async fn modify(admin: &mut Ldap, dn: &str, attribute: &str, values: &[&str]) {
+    let change = Mod::Replace(attribute, values.iter().copied().collect::<HashSet<_>>());
+    admin.modify(dn, vec![change]).await.unwrap().success().unwrap();
 }

@@ -56,15 +56,48 @@ pub(crate) fn keystone() -> Option<PathBuf> {
     Some(installed("keystone", &[KEYSTONE_MADE_FROM], "Keystone")?.join("venv"))
 }
 
+/// The Python environment that CS3's own package is in, or `None` where it is not installed: then a suite says that it did not run.
+///
+/// # Panics
+/// Where it is not installed, and the environment says that every suite must run.
+pub(crate) fn cs3apis() -> Option<PathBuf> {
+    Some(installed("cs3apis", &[include_bytes!("../python/cs3apis-requirements.txt")], "cs3apis")?.join("venv"))
+}
+
+/// What OpenCloud's program is made from, in the order of `tests/install.sh`.
+const OPENCLOUD_MADE_FROM: [&[u8]; 8] = [
+    include_bytes!("../opencloud/adapt"),
+    include_bytes!("../opencloud/go.mod"),
+    include_bytes!("../opencloud/go.sum"),
+    include_bytes!("../opencloud/main.go"),
+    include_bytes!("../opencloud/sources/go.mod"),
+    include_bytes!("../opencloud/sources/go.sum"),
+    include_bytes!("../opencloud/added/reva/cmd/revad/runtime/loader.go"),
+    include_bytes!("../opencloud/added/reva/pkg/utils/ldap/extended.go"),
+];
+
+/// OpenCloud's program, or `None` where it is not built: then a suite says that it did not run.
+///
+/// # Panics
+/// Where it is not built, and the environment says that every suite must run.
+pub(crate) fn opencloud() -> Option<PathBuf> {
+    let program = cache()?.join(format!("opencloud-{}", hash(&OPENCLOUD_MADE_FROM)));
+    there(program.is_file(), &program, "OpenCloud").then_some(program)
+}
+
 fn installed(name: &str, made_from: &[&[u8]], what: &str) -> Option<PathBuf> {
     let folder = cache()?.join(format!("{name}-{}", hash(made_from)));
-    if folder.join("complete").is_file() {
-        return Some(folder);
-    }
+    there(folder.join("complete").is_file(), &folder, what).then_some(folder)
+}
+
+/// Whether it is there. Where not, this says so, or panics where every suite must run.
+fn there(is_there: bool, path: &Path, what: &str) -> bool {
     let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
-    assert!(!is_set("CI") && !is_set("DENIZEN_REQUIRE_ALL"), "{} is not there: tests/run installs it", folder.display());
-    tell(what);
-    None
+    if !is_there {
+        assert!(!is_set("CI") && !is_set("DENIZEN_REQUIRE_ALL"), "{} is not there: tests/run installs it", path.display());
+        tell(what);
+    }
+    is_there
 }
 
 #[expect(clippy::print_stderr, reason = "whoever runs the tests should see what did not run")]
