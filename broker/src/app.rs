@@ -6,7 +6,7 @@ use crate::{
     branding::Looks,
     breaker::Breaker,
     config::{Config, Loaded, seconds},
-    cs3::{Cs3, Cs3Parts},
+    cs3::{Cs3, Cs3Parts, GroupIds},
     deadline::Deadline,
     directory::{People, Reindex},
     grants::{Client, Clients, GrantParts, Grants},
@@ -106,7 +106,7 @@ pub struct App {
     /// User search.
     pub people: Arc<People>,
     /// The ids of groups.
-    pub group_ids: GroupIds,
+    pub group_ids: Arc<GroupIds>,
     /// Who may share with whom.
     pub sharing: Sharing,
     /// Lists of all that directories know.
@@ -144,7 +144,9 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         None => people,
     });
     let secret = |what: String| move |why| BuildError::Secret { what, why };
-    let parts = Cs3Parts { admission: Arc::clone(&admission), people: Arc::clone(&people), store: Arc::clone(store), config: &config };
+    let group_ids = Arc::new(GroupIds::new(Arc::clone(store)));
+    let parts =
+        Cs3Parts { admission: Arc::clone(&admission), people: Arc::clone(&people), group_ids: Arc::clone(&group_ids), config: &config };
     let cs3 = Cs3::new(parts).map_err(secret("`cs3.jwtSecretFile`".to_owned()))?;
     let sessions = Sessions::new(SessionParts {
         store: Arc::clone(store),
@@ -193,7 +195,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
-        group_ids: GroupIds::new(Arc::clone(store)),
+        group_ids,
         sharing: Sharing::new(Arc::clone(&people), Arc::clone(&admission.tenants), &config.sharing),
         reindex: Reindex::new(Arc::clone(&admission)),
         people,

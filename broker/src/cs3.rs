@@ -25,7 +25,7 @@ pub use groups::{Cs3GroupSearch, GroupIds};
 use crate::{
     config::{Config, Cs3Config},
     directory::{DirectoryError, KnownPerson, People},
-    store::{Store, StoreError},
+    store::StoreError,
     tenancy::Admission,
 };
 use names::InstanceNames;
@@ -112,8 +112,8 @@ pub struct Cs3Parts<'a> {
     pub admission: Arc<Admission>,
     /// The people.
     pub people: Arc<People>,
-    /// Where the ids of groups are recorded.
-    pub store: Arc<dyn Store>,
+    /// The ids of groups.
+    pub group_ids: Arc<GroupIds>,
     /// The whole configuration.
     pub config: &'a Config,
 }
@@ -123,7 +123,7 @@ pub struct Cs3Parts<'a> {
 pub struct Cs3 {
     admission: Arc<Admission>,
     people: Arc<People>,
-    group_ids: GroupIds,
+    group_ids: Arc<GroupIds>,
     names: InstanceNames,
     tokens: RevaTokens,
     /// Our issuer, the `idp` of everyone's id.
@@ -137,11 +137,11 @@ impl Cs3 {
     /// # Errors
     /// Why the secret of OpenCloud's tokens can not be used.
     pub fn new(parts: Cs3Parts<'_>) -> Result<Option<Self>, String> {
-        let Cs3Parts { admission, people, store, config } = parts;
+        let Cs3Parts { admission, people, group_ids, config } = parts;
         let Some(cs3) = config.cs3.clone() else { return Ok(None) };
         let secret = Secret::read(cs3.jwt_secret.as_ref(), cs3.jwt_secret_file.as_deref())?.ok_or("there is none")?;
         Ok(Some(Self {
-            group_ids: GroupIds::new(store),
+            group_ids,
             names: InstanceNames::new(cs3.usernames, Arc::clone(&admission.tenants), &config.tenants),
             tokens: RevaTokens::new(&secret),
             issuer: crate::issuer_text(&config.issuer),

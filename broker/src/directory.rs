@@ -7,8 +7,8 @@
 mod facts;
 mod known;
 mod lookup;
-mod shelves;
 mod reindex;
+mod shelves;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 pub use ids::GroupIds;
 pub(crate) use sources::prefix_of as group_prefix_of;
 
-use super::{Cs3, Cs3Caller, Cs3Error, Cs3Group, UserRef};
+use super::{Cs3, Cs3Caller, Cs3Error, Cs3Group, UserRef, caller::opaque_id};
 use crate::directory::{DirectoryError, PersonBy};
 use sources::Sources;
 
@@ -100,7 +100,7 @@ impl Cs3 {
             return Err(Cs3Error::Invalid("the user's `opaque_id` is empty"));
         }
         let is_elsewhere = !who.tenant_id.is_empty() && who.tenant_id != scope.tenant_id().as_str();
-        let Some(user) = Uuid::try_parse(&who.opaque_id).ok().filter(|_| !is_elsewhere) else { return Ok(false) };
+        let Some(user) = opaque_id(&who.opaque_id).filter(|_| !is_elsewhere && self.is_ours(&who.idp)) else { return Ok(false) };
         let person = self.people.person(&scope, &PersonBy::Id(user), now).await?;
         Ok(person.is_some_and(|person| person.identity.groups().contains(&name)))
     }
@@ -163,7 +163,7 @@ impl Cs3 {
         if id.is_empty() {
             return Err(Cs3Error::Invalid("the group's `opaque_id` is empty"));
         }
-        let id = Uuid::try_parse(id).map_err(|_| Cs3Error::NotFound)?;
+        let id = opaque_id(id).ok_or(Cs3Error::NotFound)?;
         let (tenant, name) = self.group_ids.find(id, now).await?.ok_or(Cs3Error::NotFound)?;
         Ok(Asked { scope: self.scope_of_groups(caller, &tenant)?, name })
     }

@@ -11,7 +11,7 @@ use time::Duration;
 use super::{token::tests::minted, *};
 use crate::{
     seams::{Seams, SystemClock, SystemEntropy},
-    store::{Key, Kind, embedded::Embedded},
+    store::{Key, Kind, Store, embedded::Embedded},
     tenancy::Wired,
     tests::NOW,
 };
@@ -129,7 +129,7 @@ impl House {
         let admission = Arc::new(Admission::new(Arc::clone(&app.admission.tenants), ids, wired.collect()));
         let signed_in = crate::tenancy::SignedInPeople::new(Arc::clone(&store), Duration::days(90));
         let people = Arc::new(People::new(Arc::clone(&admission), signed_in, config.search.clone()));
-        let parts = Cs3Parts { admission, people, store: Arc::clone(&store), config: &config };
+        let parts = Cs3Parts { admission, people, group_ids: Arc::new(GroupIds::new(Arc::clone(&store))), config: &config };
         Self { cs3: Cs3::new(parts).unwrap().unwrap(), store, corp_is_down, annex_is_down }
     }
 

@@ -127,7 +127,7 @@ impl People {
         now: OffsetDateTime,
     ) -> Result<Vec<Arc<KnownPerson>>, DirectoryError> {
         let ids: Vec<_> = people.iter().map(|person| PersonBy::Id(person.id().opaque_id())).collect();
-        let asked = stream::iter(ids.iter().map(|by| self.person(scope, by, now)));
+        let asked = stream::iter(ids.into_iter().map(|by| async move { self.person(scope, &by, now).await }));
         let known: Vec<_> = asked.buffered(AT_ONCE).try_collect().await?;
         Ok(known.into_iter().flatten().collect())
     }

@@ -18,8 +18,8 @@ pub(super) fn user(issuer: &str, found: &Cs3User) -> user::User {
         display_name: identity.display_name().filter(|name| !name.trim().is_empty()).unwrap_or_else(|| identity.username()).to_owned(),
         groups: found.groups.iter().map(ToString::to_string).collect(),
         opaque: None,
-        uid_number: 0,
-        gid_number: 0,
+        uid_number: identity.uid_number().unwrap_or_default(),
+        gid_number: identity.gid_number().unwrap_or_default(),
         status: user::UserStatus::Active.into(),
     }
 }

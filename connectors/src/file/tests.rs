@@ -205,7 +205,7 @@ async fn numbers_find_whoever_alone_has_them_in_their_tenant() {
     );
     let by = async |of: &str, attribute: &str, number| {
         let lookup = Lookup::Number { attribute: attribute.to_owned(), number };
-        let found = source.get(&TenantScope::of_verified_caller(tenant(of)), &lookup).await.unwrap();
+        let found = Directory::get(&source, &scope(of), &lookup).await.unwrap();
         found.map(|user| user.subject.to_string())
     };
     assert_eq!(by("acme", "uidNumber", 1000).await.as_deref(), Some("a"));
@@ -214,7 +214,7 @@ async fn numbers_find_whoever_alone_has_them_in_their_tenant() {
     assert_eq!(by("acme", "gidNumber", 100).await, None, "t25: two have it");
     assert_eq!(by("globex", "uidNumber", 1002).await, None, "disabled");
     assert_eq!(by("acme", "id", 1000).await, None, "no number of theirs");
-    let ann = source.get(&TenantScope::of_verified_caller(tenant("acme")), &Lookup::Username("ann".to_owned())).await.unwrap().unwrap();
+    let ann = Directory::get(&source, &scope("acme"), &Lookup::Username("ann".to_owned())).await.unwrap().unwrap();
     let mapped = Mapping::compile(&default_mapping()).unwrap().evaluate(&ann).unwrap();
     assert_eq!((mapped.uid_number, mapped.gid_number), (Some(1000), Some(100)));
     let Err(faults) = Users::parse("users: [{ id: a, username: ann, uidNumber: -1 }]", true) else { panic!() };

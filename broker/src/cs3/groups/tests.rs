@@ -13,7 +13,8 @@ use time::Duration;
 
 use super::*;
 use crate::{
-    config::{Cs3Config, SearchConfig},
+    config::{Config, SearchConfig},
+    cs3::Cs3Parts,
     directory::People,
     store::{Store, embedded::Embedded},
     tenancy::{Admission, Caller, IdRecords, InstanceLookup, SignedInPeople, Tenants, Wired},
@@ -124,8 +125,10 @@ impl Office {
         let admission = Arc::new(Admission::new(Arc::clone(&tenants), IdRecords::new(Arc::clone(&store)), connectors));
         let signed_in = SignedInPeople::new(Arc::clone(&store), Duration::days(90));
         let people = Arc::new(People::new(Arc::clone(&admission), signed_in, SearchConfig::default()));
-        let config: Cs3Config = serde_json::from_value(json!({ "results": 3 })).unwrap();
-        Self { cs3: Cs3::new(admission, people, GroupIds::new(store), config), book, annex, tenants }
+        let cs3 = json!({ "results": 3, "jwtSecret": "a secret of the tests" });
+        let config: Config = serde_json::from_value(json!({ "issuer": "https://id.example", "cs3": cs3 })).unwrap();
+        let parts = Cs3Parts { admission, people, group_ids: Arc::new(GroupIds::new(store)), config: &config };
+        Self { cs3: Cs3::new(parts).unwrap().unwrap(), book, annex, tenants }
     }
 
     fn user(&self, of: &str) -> Cs3Caller {
@@ -134,7 +137,7 @@ impl Office {
     }
 
     fn service() -> Cs3Caller {
-        Cs3Caller::Service { id: Uuid::from_u128(2), lookup: InstanceLookup::of_instance() }
+        Cs3Caller::Service { id: Subject::parse("service").unwrap(), lookup: InstanceLookup::of_instance() }
     }
 
     /// The id that someone of the group would have.

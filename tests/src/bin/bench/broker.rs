@@ -88,17 +88,17 @@ pub(crate) fn now() -> OffsetDateTime {
 impl Broker {
     /// Starts one on a free port.
     pub(crate) async fn start(folder: &Path, tenants: &Value, connectors: &Value) -> Result<Self> {
-        Self::start_for(folder, tenants, connectors, None).await
+        Self::start_with(folder, tenants, connectors, &json!({})).await
     }
 
-    /// The same, whose reviewer takes the tokens of a connector's upstream too.
-    pub(crate) async fn start_for(folder: &Path, tenants: &Value, connectors: &Value, upstream_tokens: Option<&str>) -> Result<Self> {
+    /// The same, with more sections of the configuration, or others.
+    pub(crate) async fn start_with(folder: &Path, tenants: &Value, connectors: &Value, sections: &Value) -> Result<Self> {
         let listener = server::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let address = listener.local_addr()?;
         let file = folder.join("denizen.redb");
         let mut configuration = configuration(address, &file, tenants, connectors);
-        if let (Some(connector), Some(Value::Object(reviewer))) = (upstream_tokens, configuration.pointer_mut("/reviewers/0")) {
-            reviewer.insert("upstreamTokens".to_owned(), json!([{"connector": connector}]));
+        if let (Some(whole), Some(sections)) = (configuration.as_object_mut(), sections.as_object()) {
+            whole.extend(sections.clone());
         }
         let loaded = config::load_text(&configuration.to_string(), folder, "the benchmark's configuration")?;
         let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store: Arc::new(Embedded::open(&file)?) };

@@ -29,7 +29,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::{
     Effort,
-    broker::{Broker, REVIEWER_TOKEN, now},
+    broker::{Broker, KUBERNETES, REVIEWER_TOKEN, now},
     figures::{Bound, Figure, Spread, Unit, grouped},
     load::{Load, Requests},
     machine::Cores,
@@ -56,7 +56,9 @@ pub(crate) async fn measure(effort: &Effort, cores: &Cores, home: &Path) -> Resu
         "tokens": {"cacheSeconds": 3600, "refusalSeconds": 3600, "inFlight": IN_FLIGHT},
     });
     let tenants = json!([{"id": "acme", "displayName": "Acme Corporation"}]);
-    let broker = Broker::start_for(home, &tenants, &json!([connector]), Some("cloud")).await?;
+    let reviewer =
+        json!({"id": "kubernetes", "bearerToken": REVIEWER_TOKEN, "audiences": [KUBERNETES], "upstreamTokens": [{"connector": "cloud"}]});
+    let broker = Broker::start_with(home, &tenants, &json!([connector]), &json!({"reviewers": [reviewer]})).await?;
     let authorization = format!("Bearer {REVIEWER_TOKEN}");
     let requests = Requests { path: PATH, content_type: "application/json", authorization: Some(&authorization) };
     let load = Load { cores, folder: home, connections: CONNECTIONS, seconds: effort.seconds };

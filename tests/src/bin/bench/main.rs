@@ -6,6 +6,7 @@
 //! connections that are kept, by wrk.
 
 mod broker;
+mod calls;
 mod client;
 mod drawing;
 mod exchange;
@@ -14,6 +15,7 @@ mod keystone;
 mod load;
 mod machine;
 mod minting;
+mod opencloud;
 mod process;
 mod review;
 mod search;
@@ -31,6 +33,7 @@ use denizen::log::LogWriter;
 
 use self::{
     broker::Broker,
+    calls::Calls,
     figures::{Figure, Markdown, Table},
     load::Load,
     machine::Cores,
@@ -46,7 +49,7 @@ pub(crate) struct Effort {
 }
 
 /// What is measured, by the names that `--only` takes.
-const PARTS: [&str; 7] = ["process", "minting", "review", "exchange", "keystone", "search", "upstream"];
+const PARTS: [&str; 8] = ["process", "minting", "review", "exchange", "keystone", "opencloud", "search", "upstream"];
 
 struct Arguments {
     check: bool,
@@ -138,11 +141,17 @@ async fn within(arguments: &Arguments, cores: &Cores, folder: &Path) -> Result<V
         fs::create_dir(&home)?;
         figures.extend(keystone::measure(effort, cores, &home).await?);
     }
+    if wants("opencloud") && Calls::is_possible() {
+        told("what OpenCloud asks at each request");
+        let home = folder.join("opencloud");
+        fs::create_dir(&home)?;
+        figures.extend(opencloud::measure(effort, cores, &home).await?);
+    }
     if wants("search") && Path::new("/usr/sbin/slapd").exists() {
         told("searches; the directory is filled first");
         let home = folder.join("directory");
         fs::create_dir(&home)?;
-        figures.push(search::measure(effort, cores, &home).await?);
+        figures.extend(search::measure(effort, cores, &home).await?);
     }
     if wants("upstream") {
         told("sign-ins among 1,000 connectors");

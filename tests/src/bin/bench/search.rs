@@ -1,5 +1,5 @@
 //! User search in a real directory of 100,000 people in 10,000 tenants, against the same LDAP search by a bare client that
-//! keeps its connections. The two take turns, search by search; both over plain LDAP, so that no TLS hides the difference.
+//! keeps its connections. They take turns, search by search: over REST, and over CS3 on a Unix socket; all over plain LDAP, so that no TLS hides the difference.
 
 use std::{path::Path, time::Instant};
 
@@ -19,6 +19,7 @@ use super::{
     client::Connection,
     figures::{Bound, Figure, Spread, Unit},
     machine::Cores,
+    opencloud,
 };
 
 const PEOPLE: u32 = 100_000;
@@ -30,12 +31,18 @@ const TEXT: &str = "user0";
 const FOUND: usize = 10;
 const ATTRIBUTES: [&str; 8] = ["uid", "openCloudUUID", "mail", "cn", "sn", "givenName", "displayName", "openCloudMemberOfSchool"];
 
-/// The medians of both, round for round.
-pub(crate) async fn measure(effort: &Effort, cores: &Cores, folder: &Path) -> Result<Figure> {
+/// The ways in which the same ten people are found.
+const WAYS: [&str; 3] = ["bare client", "A search, median", "FindUsers, median"];
+
+/// The medians of REST and CS3 against those of the bare client, round for round.
+pub(crate) async fn measure(effort: &Effort, cores: &Cores, folder: &Path) -> Result<Vec<Figure>> {
     let slapd = Slapd::start_large(PEOPLE, TENANTS).await;
     cores.move_away(slapd.process_id());
     let (tenants, connectors) = configured(&slapd);
-    let broker = Broker::start(folder, &tenants, &connectors).await?;
+    let socket = folder.join("cs3.sock");
+    let cs3 = json!({"cs3": {"socket": {"path": socket}, "jwtSecret": opencloud::SECRET}});
+    let broker = Broker::start_with(folder, &tenants, &connectors, &cs3).await?;
+    opencloud::serve(&broker).await?;
     let mut searched = Vec::new();
     for tenant in (0..TENANTS).step_by((TENANTS / SEARCHED) as usize) {
         let claims = json!({
@@ -43,39 +50,44 @@ pub(crate) async fn measure(effort: &Effort, cores: &Cores, folder: &Path) -> Re
             "openCloudMemberOfSchool": [large_tenant_uuid(tenant)],
         });
         let audience = format!("{}/api", broker.app.issuer);
-        let person = broker.sign_in("corp", &content::uuid(tenant), claims, &audience).await?;
-        searched.push((tenant, person.token));
+        searched.push((tenant, broker.sign_in("corp", &content::uuid(tenant), claims, &audience).await?));
     }
     let pool = Pool::open(&slapd.ldap_url()).await?;
     let mut http = Connection::open(broker.address).await?;
+    let mut grpc = opencloud::client(&socket).await?;
     let path = format!("/api/v1/users?search={TEXT}");
-    let (mut floors, mut owns) = (Vec::new(), Vec::new());
+    let mut medians = WAYS.map(|_| Vec::new());
     for round in 0..=effort.rounds {
-        let (mut floor, mut own) = (Vec::new(), Vec::new());
-        for (index, (tenant, token)) in searched.iter().enumerate() {
+        let mut times = WAYS.map(|_| Vec::new());
+        for (index, (tenant, person)) in searched.iter().enumerate() {
             // Whoever comes first finds a colder server: they take turns in that too.
-            for first in [true, false] {
+            for turn in 0..WAYS.len() {
+                let way = (index + turn) % WAYS.len();
+                let request = opencloud::search(&broker.app.issuer, &large_tenant(*tenant), person, TEXT)?;
                 let begun = Instant::now();
-                if first == (index % 2 == 0) {
-                    let found = pool.search(&filter(*tenant)).await?;
-                    floor.push(begun.elapsed().as_secs_f64() * 1e3);
-                    ensure!(found.len() == FOUND, "the directory has {} such people in tenant {tenant}", found.len());
-                } else {
-                    let answer = http.get(&path, token).await?;
-                    own.push(begun.elapsed().as_secs_f64() * 1e3);
-                    let found: Value = serde_json::from_slice(answer)?;
-                    let users = found.get("users").and_then(Value::as_array).context("the answer has users")?.len();
-                    ensure!(users == FOUND, "Denizen found {users} people in tenant {tenant}: {found}");
-                }
+                let (found, micros) = match way {
+                    0 => (pool.search(&filter(*tenant)).await?.len(), begun.elapsed()),
+                    1 => {
+                        let answer = http.get(&path, &person.token).await?;
+                        let micros = begun.elapsed();
+                        let found: Value = serde_json::from_slice(answer)?;
+                        (found.get("users").and_then(Value::as_array).context("the answer has users")?.len(), micros)
+                    }
+                    _ => (grpc.find_users(request).await?.into_inner().users.len(), begun.elapsed()),
+                };
+                ensure!(found == FOUND, "{found} people were found in tenant {tenant} ({})", WAYS.get(way).unwrap_or(&""));
+                times.get_mut(way).into_iter().for_each(|times| times.push(micros.as_secs_f64() * 1e3));
             }
         }
         if round > 0 {
-            floors.push(Spread::new(floor).median());
-            owns.push(Spread::new(own).median());
+            medians.iter_mut().zip(times).for_each(|(medians, times)| medians.push(Spread::new(times).median()));
         }
     }
-    let floor = Spread::new(floors);
-    let spread = Spread::new(owns);
+    let [floor, rest, cs3] = medians.map(Spread::new);
+    Ok([rest, cs3].into_iter().zip(WAYS.into_iter().skip(1)).map(|(spread, name)| figure(name, spread, &floor)).collect())
+}
+
+fn figure(name: &'static str, spread: Spread, floor: &Spread) -> Figure {
     let bound = (floor.median() * 1.5).max(floor.median() + 0.5);
     let detail = format!(
         "Denizen {:.2} ms, bare client {:.2} ms ({:.2} to {:.2} ms): {:.2} times, {:.2} ms more; {FOUND} of 100 000 people found",
@@ -86,7 +98,7 @@ pub(crate) async fn measure(effort: &Effort, cores: &Cores, folder: &Path) -> Re
         spread.median() / floor.median(),
         spread.median() - floor.median(),
     );
-    Ok(Figure { name: "A search, median", unit: Unit::Milliseconds, spread, bound: Bound::AtMost(bound), detail })
+    Figure { name, unit: Unit::Milliseconds, spread, bound: Bound::AtMost(bound), detail }
 }
 
 fn configured(slapd: &Slapd) -> (Value, Value) {
