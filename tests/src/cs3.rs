@@ -1,6 +1,14 @@
 //! The CS3 messages and clients of the suites.
 
-#[expect(missing_docs, unreachable_pub, unused_qualifications, clippy::all, reason = "generated")]
+#[expect(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated"
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/messages.rs"));
 }

@@ -33,7 +33,7 @@ async fn t55_a_group_is_of_its_domain_and_so_are_its_people() {
         assert_eq!(names(&cloud, domain, "", 10).await, (both.clone(), false));
     }
     assert_eq!(names(&cloud, acme, "TAF", 10).await, (vec!["staff".to_owned()], false));
-    assert_eq!(names(&cloud, acme, "", 1).await.1, true);
+    assert!(names(&cloud, acme, "", 1).await.1);
     assert_eq!(members(&cloud, acme, "staff").await, ["jane", "john"]);
     assert_eq!(members(&cloud, globex, "admins").await, ["gina"], "it holds jane of acme, too");
     for name in ["STAFF", "staf_", "%", "staff ", "", "staff\0", "nobody"] {
