@@ -1,5 +1,5 @@
 //! `denizen directory reindex`: beside a running Denizen and without one, on users of a file and on a real slapd.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn told(said: &Said) -> Vec<Value> {
 
 fn summary(said: &Said) -> Value {
     let told = told(said);
-    let last = told.last().unwrap_or_else(|| panic!("{said:?}")).clone();
+    let last = told.last().expect("it tells something").clone();
     assert_eq!(last["event"], "ended", "{said:?}");
     last
 }
