@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use crate::slots::{Fingerprint, Slots};
 
 /// The longest token that is looked at, in bytes. OpenCloud's hold the ids of all of their user's groups.
-const MOST_BYTES: usize = 65_536;
+const MOST_BYTES: usize = 288 * 1024;
 /// The audience of all of OpenCloud's own tokens.
 const AUDIENCE: &str = "reva";
 /// How far its clock and ours may differ, in seconds: OpenCloud's own allowance.

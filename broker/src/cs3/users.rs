@@ -165,7 +165,12 @@ impl Cs3 {
         let known = |identity| Arc::new(KnownPerson { identity, tenant: Arc::clone(scope.tenant()) });
         let mut found: Vec<_> = page.people.into_iter().map(known).collect();
         if let Some(by) = exact {
-            found.extend(self.people.person(scope, &by, now).await?);
+            match self.people.person(scope, &by, now).await {
+                Ok(person) => found.extend(person),
+                // All directories have to know a name: one that is silent takes nothing from what the others found.
+                Err(DirectoryError::Connector(ConnectorError::Unavailable(_))) if !found.is_empty() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         if found.is_empty() && !page.incomplete.is_empty() {
             let error = ConnectorError::Unavailable("no directory that answered has anyone".to_owned());

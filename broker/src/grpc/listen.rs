@@ -17,7 +17,7 @@ use crate::{
 #[non_exhaustive]
 pub enum DoorError {
     /// The Unix socket can not be used.
-    #[error("can not listen on the socket {path}: {source}")]
+    #[error("can not listen on the socket {path}")]
     Socket {
         /// Which.
         path: String,

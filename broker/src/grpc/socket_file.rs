@@ -42,7 +42,7 @@ pub enum SocketError {
     #[error("it can not be given to the group, whose member Denizen's user must be: {0}")]
     Group(io::Error),
     /// Anything else.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
 }
 

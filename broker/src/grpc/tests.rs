@@ -304,12 +304,34 @@ async fn what_there_is_not_and_what_is_too_large_is_told_by_grpc() {
     assert_eq!(call::<_, GetUserByClaimResponse>(&channel, BY_CLAIM, large, &[]).await.unwrap_err().code(), Code::OutOfRange);
     // The connection goes on.
     assert_eq!(call::<_, FindUsersResponse>(&channel, FIND, find(""), &[]).await.unwrap_err().code(), Code::Unauthenticated);
-    let headers = "a".repeat(80 * 1024);
-    call::<_, FindUsersResponse>(&channel, FIND, find(""), &[&headers]).await.unwrap_err();
+    let headers = "a".repeat(350 * 1024);
+    assert_eq!(call::<_, FindUsersResponse>(&channel, FIND, find(""), &[&headers]).await.unwrap_err().code(), Code::Unknown);
+    assert_eq!(call::<_, FindUsersResponse>(&channel, FIND, find(""), &[]).await.unwrap_err().code(), Code::Unauthenticated);
     let long = by_claim("mail", &"a".repeat(2_000));
     let token = door.token("jane", "acme").await;
     let answer: GetUserByClaimResponse = call(&door.tcp().await, BY_CLAIM, long, &[&token]).await.unwrap();
     assert_eq!(code(answer.status), Cs3Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn t28_a_token_that_names_five_thousand_groups_is_taken_and_a_larger_one_ends_no_connection() {
+    let door = Door::open().await;
+    let id = json!({"idp": "https://id.example", "opaque_id": door.id("jane", "acme").await, "type": 1, "tenant_id": "acme"});
+    let of = |many: u128| {
+        let groups: Vec<_> = (0..many).map(|n| uuid::Uuid::from_u128(n).to_string()).collect();
+        minted(&json!({"id": id, "username": "jane", "groups": groups}), "user", SECRET)
+    };
+    let channel = door.tcp().await;
+    let answer: FindUsersResponse = call(&channel, FIND, find("jane"), &[&of(5_000)]).await.unwrap();
+    assert_eq!((code(answer.status), answer.users.len()), (Cs3Code::Ok, 1));
+    // What another client waits for on the same connection goes on.
+    let mut health = HealthClient::new(channel.clone());
+    let mut watched = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    watched.message().await.unwrap().unwrap();
+    for many in [5_900, 6_500] {
+        call::<_, FindUsersResponse>(&channel, FIND, find("jane"), &[&of(many)]).await.unwrap_err();
+    }
+    assert!(timeout(Duration::from_millis(100), watched.message()).await.is_err(), "nothing has ended");
 }
 
 #[tokio::test]

@@ -175,7 +175,7 @@ impl Admission {
     ) -> Result<(Identity, MappedUser), AdmissionError> {
         let (identity, mapped) = self.person_behind(connector, user, now).await?;
         let (tenant, id) = (identity.id().tenant_id().clone(), identity.id().opaque_id());
-        let kept = self.ids.keep(&tenant, vec![identity], now).await?;
+        let kept = self.ids.keep(&self.tenants, &tenant, vec![identity], now).await?;
         let identity = kept.into_iter().next().ok_or(IdTaken(id))?;
         Ok((identity, mapped))
     }
@@ -267,6 +267,6 @@ impl Admission {
                 Err(error) => tracing::debug!(connector.id = %connector.id, %error, "a directory's user is not admitted"),
             }
         }
-        self.ids.keep(tenant, people, now).await
+        self.ids.keep(&self.tenants, tenant, people, now).await
     }
 }

@@ -3,12 +3,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use claims_mapping::{ConnectorId, Identity, Subject, TenantId};
+use claims_mapping::{ConnectorId, Identity, Subject, TenantId, UserId};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::Tenants;
 use crate::{
     secret_text::digest_of,
     store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
@@ -64,9 +65,15 @@ impl IdRecords {
     ///
     /// # Errors
     /// When the store could not tell, or others keep recording the same people at the same moment.
-    pub async fn keep(&self, tenant: &TenantId, people: Vec<Identity>, now: OffsetDateTime) -> Result<Vec<Identity>, StoreError> {
+    pub async fn keep(
+        &self,
+        tenants: &Tenants,
+        tenant: &TenantId,
+        people: Vec<Identity>,
+        now: OffsetDateTime,
+    ) -> Result<Vec<Identity>, StoreError> {
         for _ in 0..TRIES {
-            if let Some(owners) = self.try_keep(tenant, &people, now).await? {
+            if let Some(owners) = self.try_keep(tenants, tenant, &people, now).await? {
                 let kept = people.into_iter().zip(owners).filter_map(|(person, is_owner)| {
                     if is_owner {
                         self.known.insert(digest(&person), ());
@@ -82,7 +89,13 @@ impl IdRecords {
     }
 
     /// For each of these people, whether their id is theirs; `None` where another request recorded one of them meanwhile.
-    async fn try_keep(&self, tenant: &TenantId, people: &[Identity], now: OffsetDateTime) -> Result<Option<Vec<bool>>, StoreError> {
+    async fn try_keep(
+        &self,
+        tenants: &Tenants,
+        tenant: &TenantId,
+        people: &[Identity],
+        now: OffsetDateTime,
+    ) -> Result<Option<Vec<bool>>, StoreError> {
         let (mut claims, mut records) = (Batch::new(), Batch::new());
         let mut first: HashMap<Uuid, UserRecord> = HashMap::new();
         let mut owners = Vec::with_capacity(people.len());
@@ -100,7 +113,11 @@ impl IdRecords {
             let before = self.get(tenant, id, now).await?;
             // The owner is looked up even where there is a record: the stores of earlier versions had none for derived ids.
             let owner = self.owner(id, now).await?;
-            let is_owner = before.as_ref().is_none_or(|before| *before == record) && owner.as_ref().is_none_or(|owner| owner == tenant);
+            let is_free = match &owner {
+                Some(owner) => owner == tenant,
+                None => before.is_some() || !self.is_of_another(tenants, person, now).await?,
+            };
+            let is_owner = is_free && before.as_ref().is_none_or(|before| *before == record);
             if is_owner && owner.is_none() {
                 let key = Key::system(Kind::IdOwner, id.to_string());
                 claims = claims.expect(key.clone(), Expect::Absent).put(key, tenant.as_str().as_bytes().to_vec(), None);
@@ -123,6 +140,19 @@ impl IdRecords {
         Ok(Some(owners))
     }
 
+    /// Whether an id that an upstream gives is someone's of another tenant, whose record has no owner's beside it: such are the derived ids
+    /// in the store of an earlier version, all of them UUIDs of version 5. Of other versions, and of ids that are derived here, none can be.
+    async fn is_of_another(&self, tenants: &Tenants, person: &Identity, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let id = person.id();
+        let own = || UserId::derived(id.idp().clone(), id.kind(), id.tenant_id(), person.connector().as_str(), person.subject().as_str());
+        if id.opaque_id().get_version_num() != 5 || own() == *id {
+            return Ok(false);
+        }
+        let others = tenants.ids().into_iter().filter(|tenant| tenant != id.tenant_id());
+        let keys: Vec<_> = others.map(|tenant| Key::new(&tenant, Kind::User, id.opaque_id().to_string())).collect();
+        Ok(self.store.present(&keys, now).await?.contains(&true))
+    }
+
     /// Who an id of this tenant is.
     ///
     /// # Errors
@@ -139,7 +169,8 @@ impl IdRecords {
         Ok(Some(record))
     }
 
-    /// Which tenant an id is of. `None` also for a derived id in the store of an earlier version, until its person is seen again.
+    /// Which tenant an id is of. `None` also for a derived id in the store of an earlier version, until its person is seen again; no other
+    /// tenant's directory can claim it meanwhile.
     ///
     /// # Errors
     /// When the store could not tell.

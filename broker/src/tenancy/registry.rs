@@ -108,6 +108,12 @@ impl Tenants {
         all
     }
 
+    /// The ids of all tenants, also of those that are off.
+    #[must_use]
+    pub fn ids(&self) -> Vec<TenantId> {
+        self.index.load().by_id.keys().cloned().collect()
+    }
+
     /// One tenant by its label.
     #[must_use]
     pub fn by_label(&self, label: &str) -> Option<Arc<Tenant>> {

@@ -71,6 +71,22 @@ async fn the_fewest_characters_are_those_of_the_longest_text() {
 }
 
 #[tokio::test]
+async fn a_whole_name_is_found_where_another_directory_is_silent() {
+    let house = House::new().await;
+    let domains = house.changed(|configuration| {
+        configuration["tenants"][0]["emailDomains"] = json!(["0a1b.example"]);
+        configuration["cs3"]["usernames"] = json!("domain");
+    });
+    let domains = domains.await;
+    let jane = domains.user(JANE, "acme").await;
+    domains.annex_is_down.store(true, Ordering::Relaxed);
+    assert_eq!(domains.found(&jane, &["joe@0a1b.example"]).await.unwrap(), ["joe@0a1b.example"]);
+    assert_eq!(said(domains.found(&jane, &["zoe@0a1b.example"]).await.map(|names| names.len())), "could not tell");
+    // Of the one name it can still not be told whose it is.
+    assert_eq!(domains.by_claim(&jane, "username", "joe@0a1b.example").await, "could not tell");
+}
+
+#[tokio::test]
 async fn disabled_people_are_hidden_from_searches_and_look_ups() {
     let house = House::new().await;
     let off = house.changed(|configuration| configuration["connectors"][0]["users"][1]["disabled"] = json!(true)).await;

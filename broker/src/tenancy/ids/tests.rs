@@ -97,8 +97,21 @@ fn derived(tenant: &str, subject: &str) -> Identity {
     someone(IdScheme::Derived, "sso", tenant, subject)
 }
 
+/// The tenants that there are.
+async fn tenants() -> Tenants {
+    let tenant = |text: &str| Tenant {
+        label: TenantLabel::derived(&id(text)),
+        display_name: text.to_owned(),
+        id: id(text),
+        external_ids: std::collections::BTreeMap::default(),
+        connectors: None,
+        disabled: text == "acme",
+    };
+    Tenants::open(vec![tenant("acme"), tenant("globex")], None, counted(), NOW).await.unwrap()
+}
+
 async fn keeps(ids: &IdRecords, person: &Identity) -> bool {
-    !ids.keep(person.id().tenant_id(), vec![person.clone()], NOW).await.unwrap().is_empty()
+    !ids.keep(&tenants().await, person.id().tenant_id(), vec![person.clone()], NOW).await.unwrap().is_empty()
 }
 
 #[tokio::test]
@@ -136,7 +149,7 @@ async fn t04_t56_t58_an_id_stays_with_whoever_had_it_first() {
     assert_eq!(ids.owner(ann.id().opaque_id(), NOW).await.unwrap(), Some(id("acme")));
     // Of two on one page the first has it.
     let (one, two) = (someone(IdScheme::Verbatim, "corp", "acme", UUID), someone(IdScheme::Verbatim, "other", "acme", UUID));
-    let kept = ids.keep(&id("acme"), vec![one.clone(), two, one.clone()], NOW).await.unwrap();
+    let kept = ids.keep(&tenants().await, &id("acme"), vec![one.clone(), two, one.clone()], NOW).await.unwrap();
     assert_eq!(kept, [one.clone(), one]);
 }
 
@@ -145,10 +158,10 @@ async fn a_page_is_two_batches_and_nothing_when_it_is_known() {
     let store = counted();
     let ids = IdRecords::new(Arc::clone(&store) as _);
     let people: Vec<_> = (0..500).map(|n| derived("acme", &format!("s{n}"))).collect();
-    assert_eq!(ids.keep(&id("acme"), people.clone(), NOW).await.unwrap().len(), 500);
+    assert_eq!(ids.keep(&tenants().await, &id("acme"), people.clone(), NOW).await.unwrap().len(), 500);
     assert_eq!(store.commits.load(Ordering::SeqCst), 2);
     let reads = store.reads.load(Ordering::SeqCst);
-    assert_eq!(ids.keep(&id("acme"), people.clone(), NOW).await.unwrap().len(), 500);
+    assert_eq!(ids.keep(&tenants().await, &id("acme"), people.clone(), NOW).await.unwrap().len(), 500);
     assert_eq!((store.commits.load(Ordering::SeqCst), store.reads.load(Ordering::SeqCst)), (2, reads));
     // What is on the way of each request of OpenCloud's is not read again, either.
     let first = people[0].id().opaque_id();
@@ -165,7 +178,7 @@ async fn what_an_end_in_between_left_is_finished_at_the_next_sight() {
     let opaque_id = ann.id().opaque_id();
     store.left.store(1, Ordering::SeqCst);
     let ids = IdRecords::new(Arc::clone(&store) as _);
-    assert!(ids.keep(&id("acme"), vec![ann.clone()], NOW).await.is_err());
+    assert!(ids.keep(&tenants().await, &id("acme"), vec![ann.clone()], NOW).await.is_err());
     assert_eq!(ids.owner(opaque_id, NOW).await.unwrap(), Some(id("acme")));
     assert_eq!(ids.get(&id("acme"), opaque_id, NOW).await.unwrap(), None, "its tenant's, and nobody's yet");
     store.left.store(usize::MAX / 2, Ordering::SeqCst);
@@ -176,7 +189,7 @@ async fn what_an_end_in_between_left_is_finished_at_the_next_sight() {
 }
 
 #[tokio::test]
-async fn a_derived_id_of_an_earlier_version_gets_its_tenant_at_the_next_sight() {
+async fn t56_a_derived_id_of_an_earlier_version_is_its_tenants_before_the_next_sight_and_after() {
     let store = counted();
     let ann = derived("acme", "s1");
     let opaque_id = ann.id().opaque_id();
@@ -185,8 +198,16 @@ async fn a_derived_id_of_an_earlier_version_gets_its_tenant_at_the_next_sight() 
     store.commit(Batch::new().put(key, serde_json::to_vec(&record).unwrap(), None), NOW).await.unwrap();
     let ids = IdRecords::new(Arc::clone(&store) as _);
     assert_eq!(ids.owner(opaque_id, NOW).await.unwrap(), None);
+    // Until then it is nobody else's, either: acme is off, which changes nothing.
+    let forged = someone(IdScheme::Verbatim, "corp", "globex", &opaque_id.to_string());
+    assert!(!keeps(&ids, &forged).await, "t56: another tenant's directory claims it");
+    assert_eq!(ids.owner(opaque_id, NOW).await.unwrap(), None);
     assert!(keeps(&ids, &ann).await);
     assert_eq!(ids.owner(opaque_id, NOW).await.unwrap(), Some(id("acme")));
+    assert!(!keeps(&ids, &forged).await);
+    // Of version 5 are others' ids, too.
+    let other = Uuid::new_v5(&Uuid::nil(), b"someone").to_string();
+    assert!(keeps(&ids, &someone(IdScheme::Verbatim, "corp", "globex", &other)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -201,7 +222,7 @@ async fn many_who_see_the_same_people_at_once_all_get_them() {
             tokio::spawn(async move {
                 let page: Vec<_> = people.iter().skip(n * 5).take(100).cloned().collect();
                 let many = page.len();
-                (ids.keep(&id("acme"), page, NOW).await.unwrap().len(), many)
+                (ids.keep(&tenants().await, &id("acme"), page, NOW).await.unwrap().len(), many)
             })
         })
         .collect();
