@@ -136,7 +136,7 @@ fn t57_no_reviewer_stands_for_opencloud() {
     assert_eq!(
         faults(&reviewer("https://cloud.example")),
         [
-            "4:79: reviewers[0].audiences[1]: it is OpenCloud's, and whoever has a token of OpenCloud's would be let in; give the reviewer an audience of its own"
+            "4:73: reviewers[0].audiences[1]: it is OpenCloud's, and whoever has a token of OpenCloud's would be let in; give the reviewer an audience of its own"
         ]
     );
     assert!(load(&reviewer("https://cloud.example:8443")).is_ok());
