@@ -1,5 +1,5 @@
 //! LibreGraph's door: two tenants in its form, what is understood of OData, and refusals as its clients read them.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{Answer, Authorization, Broker, Configuration, Service};
 use serde_json::{Value, json};
