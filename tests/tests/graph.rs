@@ -1,5 +1,5 @@
 //! LibreGraph's door: two tenants in its form, what is understood of OData, and refusals as its clients read them.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use denizen_tests::{Answer, Authorization, Broker, Configuration, Service};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn t01_t03_t12_a_foreign_id_is_an_unknown_one_and_nothing_names_a_tenant()
     let hank = found(&service, &globex, "hank").await["id"].as_str().unwrap().to_owned();
     ask(&service, &globex, &format!("/graph/v1.0/users/{hank}"), &[]).await.expect(200);
     let mut bodies = Vec::new();
-    for id in [hank.as_str(), "00000000-0000-4000-8000-000000000000", "nobody", "%00", "a%2Fb"] {
+    for id in [hank.as_str(), "00000000-0000-4000-8000-000000000000", "nobody", "hank", "%00", "%FF", "a%2Fb"] {
         let answer = service.get_as(&acme, &format!("/graph/v1.0/users/{id}")).await;
         assert_eq!(refused(&answer), (404, "itemNotFound".to_owned()), "{id}");
         bodies.push(answer.json()["error"]["message"].clone());
@@ -94,6 +94,66 @@ async fn t01_t03_t12_a_foreign_id_is_an_unknown_one_and_nothing_names_a_tenant()
     // An operator's own tenant has no one in it, and is not all of them.
     let operator = broker.service().client_credentials("ops").await;
     assert!(!search(&service, operator.access(), "").await.iter().any(|name| name == "jane"));
+}
+
+#[tokio::test]
+async fn a_username_names_someone_of_the_callers_tenant_and_no_one_else() {
+    let broker = Broker::start(Configuration::default()).await;
+    let service = broker.service();
+    let (acme, globex) = (token(&broker, "acme", "jane").await, token(&broker, "globex", "jane").await);
+    let (ours, theirs) = (found(&service, &acme, "jane").await, found(&service, &globex, "jane").await);
+    for called in ["jane", "JANE", "Jane", ours["id"].as_str().unwrap()] {
+        let person = ask(&service, &acme, &format!("/graph/v1.0/users/{called}"), &[]).await.expect(200).json();
+        assert_eq!(person, ours, "{called}");
+    }
+    assert_eq!(ask(&service, &globex, "/graph/v1.0/users/jane", &[]).await.expect(200).json(), theirs, "the same name, and their own");
+    let options = [("$select", "mail"), ("$expand", "memberOf")];
+    let chosen = ask(&service, &acme, "/graph/v1.0/users/jane", &options).await.expect(200).json();
+    assert_eq!((&chosen["mail"], chosen["memberOf"].as_array().unwrap().len()), (&json!("jane@acme.example"), 2));
+    assert_eq!(chosen.as_object().unwrap().len(), 2, "{chosen}");
+    // Neither the instance-wide name, nor an address, nor a part or a pattern of a name is one.
+    for called in ["jane@acme", "jane@globex", "jane@acme.example", "jan", "jane%20", "j*", "*", "(uid=jane)"] {
+        let answer = ask(&service, &acme, &format!("/graph/v1.0/users/{called}"), &[]).await;
+        assert_eq!(refused(&answer), (404, "itemNotFound".to_owned()), "{called}");
+    }
+    // An operator's own tenant, which none of them is of.
+    let operator = service.client_credentials("ops").await;
+    assert_eq!(refused(&ask(&service, operator.access(), "/graph/v1.0/users/jane", &[]).await).0, 404);
+}
+
+#[tokio::test]
+async fn texts_say_what_to_do_and_quote_nothing() {
+    let broker = Broker::start(Configuration::default()).await;
+    let service = broker.service();
+    let acme = token(&broker, "acme", "jane").await;
+    for (option, value, text) in [
+        ("$search", "hunter2 and more", "`$search` takes one text; put it in quotes where it has blanks: `\"jane doe\"`"),
+        ("$search", "\"hunter2", "`$search` has a quote at its beginning and none at its end"),
+        ("$search", "\"mail:hunter2\"", "`$search` looks through all names at once: leave the property out"),
+        ("$filter", "hunter2 eq 'x'", "`$filter` takes `userType eq 'Member'`, `'Guest'`, `'Federated'`, and `or` between several"),
+        ("$filter", "userType eq 'hunter2'", "a `userType` is 'Member', 'Guest' or 'Federated'"),
+        ("$expand", "hunter2", "`$expand` takes `memberOf` and nothing else"),
+        ("$orderby", "hunter2", "the order is always `onPremisesSamAccountName asc`"),
+        ("$top", "hunter2", "`$top` must be a number from 1 to 200"),
+        ("$skiptoken", "hunter2", "`$skiptoken` must be that of an answer's `@odata.nextLink`"),
+    ] {
+        let answer = ask(&service, &acme, "/graph/v1.0/users", &[(option, value)]).await;
+        assert_eq!(answer.json()["error"]["message"], text, "{option}={value}");
+        assert!(!answer.text.contains("hunter2"), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_a_page_opens_no_other_tenant() {
+    let broker = Broker::start(Configuration::default()).await;
+    let service = broker.service();
+    let (acme, globex) = (token(&broker, "acme", "jane").await, token(&broker, "globex", "jane").await);
+    let first = ask(&service, &acme, "/graph/v1.0/users", &[("$top", "1")]).await.expect(200).json();
+    let next = first["@odata.nextLink"].as_str().unwrap().to_owned();
+    // The link of another tenant is a place in one's own order: after `alice` there.
+    let answer = service.send(service.http().get(&next).bearer_auth(&globex)).await.expect(200);
+    assert_eq!(names(&answer), ["hank"]);
+    assert_eq!(service.send(service.http().get(&next)).await.status, 401);
 }
 
 #[tokio::test]

@@ -102,6 +102,12 @@ async fn the_door_is_the_admin_listeners_and_no_pages() {
         // What a page of another site can send without being asked first.
         assert_eq!(at(&admin).header("content-type", "text/plain").body(body).send().await.unwrap().status(), 400);
     }
+    // A page whose name leads here of a sudden (DNS rebinding) sends JSON unasked, and a browser says that a page it is.
+    for (header, value) in [("origin", "http://evil.example"), ("origin", "null"), ("sec-fetch-site", "same-origin")] {
+        let answer = at(&admin).header(header, value).json(&json!({})).send().await.unwrap();
+        assert_eq!(answer.status(), 403, "{header}: {value}");
+        assert!(answer.text().await.unwrap().contains("a browser sent it"));
+    }
     assert_eq!(at(&admin).json(&json!({"tenants": "acme"})).send().await.unwrap().status(), 400);
     let answer = at(&admin).json(&json!({})).send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.headers()["content-type"].to_str().unwrap()), (200, "application/x-ndjson"));

@@ -240,7 +240,12 @@ impl Plan {
             );
             say(&tell, Told::Ended(summary)).await
         };
-        if told.await.is_err() {
+        // A directory that takes its time must not hold the turn of whoever has gone away.
+        let told = tokio::select! {
+            told = told => told,
+            () = tell.closed() => Err(Unheard),
+        };
+        if told.is_err() {
             tracing::warn!("a reindex was left before its end; what it had recorded stays");
         }
     }

@@ -10,7 +10,7 @@ mod render;
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
     http::StatusCode,
     response::Response,
 };
@@ -77,13 +77,14 @@ async fn with_groups(app: &App, scope: &TenantScope, people: Vec<Identity>) -> R
 pub(crate) async fn user(
     State(app): State<Arc<App>>,
     InForce(standing): InForce,
-    Path(path): Path<HashMap<String, String>>,
+    path: Result<Path<String>, PathRejection>,
     Query(parameters): Query,
 ) -> Result<Response, Failure> {
     let (caller, scope) = users::scope(&app, &standing, &HashMap::new())?;
     let shown = query::one(&parameters)?;
-    let called = path.get("id").ok_or_else(Failure::not_found)?;
-    let id = id_of(&app, &scope, called).await?.ok_or_else(Failure::not_found)?;
+    // Bytes that are no text call no one.
+    let Path(called) = path.map_err(|_| Failure::not_found())?;
+    let id = id_of(&app, &scope, &called).await?.ok_or_else(Failure::not_found)?;
     let person = [users::get(&app, &caller, &scope, id).await?];
     let people = described(&app, &person, &shown).await?;
     Ok(for_the_caller(people.iter().map(|person| render::user(&app.issuer, person, &shown)).next()))

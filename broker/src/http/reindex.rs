@@ -1,7 +1,8 @@
 //! `POST /v1/directory:reindex` on the admin listener: lists the directories and streams how it goes, one JSON object a line, for
 //! `denizen directory reindex` beside a server that holds the store. An empty line says that it still goes on.
 //!
-//! The body must be `application/json`, which no page of another site can send here without being asked first.
+//! No page may ask: the body must be `application/json`, which a page of another site can not send without being asked first, and what a browser
+//! says of a page (`Origin`, `Sec-Fetch-Site`) is refused, for a name of the page's own site may be made to lead here (DNS rebinding).
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use axum::{
     Json,
     body::{Body, Bytes},
     extract::{State, rejection::JsonRejection},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
@@ -27,7 +28,14 @@ use crate::{
 /// After so long without a line there is an empty one.
 const STILL_THERE: Duration = Duration::from_secs(10);
 
-pub(crate) async fn reindex(State(app): State<Arc<App>>, body: Result<Json<Wanted>, JsonRejection>) -> Result<Response, Failure> {
+pub(crate) async fn reindex(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Result<Json<Wanted>, JsonRejection>,
+) -> Result<Response, Failure> {
+    if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
+        return Err(Failure::new(StatusCode::FORBIDDEN, "invalid_request", "this is for programs, and a browser sent it"));
+    }
     let what = "the body must be `{}`, or name a `tenant`, a `connector` or both, as application/json";
     let Json(wanted) = body.map_err(|_| Failure::bad_request(what))?;
     let plan = app.reindex.plan(&wanted).map_err(|error| {

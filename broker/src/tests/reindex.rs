@@ -37,8 +37,21 @@ impl Directory for Flaky {
     }
 }
 
+/// A directory that takes every question and never answers.
+struct Hanging;
+
+#[async_trait]
+impl Directory for Hanging {
+    async fn search(&self, _: &TenantScope, _: &UserQuery) -> Result<Found, ConnectorError> {
+        std::future::pending().await
+    }
+    async fn get(&self, _: &TenantScope, _: &Lookup) -> Result<Option<UpstreamUser>, ConnectorError> {
+        Ok(None)
+    }
+}
+
 /// Tenants `t00`, `t01` and so on, with these directories.
-async fn admission(tenants: usize, directories: Vec<(&str, Arc<Flaky>)>) -> Arc<Admission> {
+async fn admission<D: Directory + 'static>(tenants: usize, directories: Vec<(&str, Arc<D>)>) -> Arc<Admission> {
     let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
     let tenants = (0..tenants).map(|n| tenant(&format!("t{n:02}"), false)).collect();
     let tenants = Arc::new(Tenants::open(tenants, None, Arc::clone(&store), NOW).await.unwrap());
@@ -149,4 +162,16 @@ async fn who_goes_away_ends_it_and_what_was_recorded_stays() {
     let again = summary(&self::told(&reindex, Wanted::default()).await);
     assert_eq!(again.people, 120);
     assert!((1..120).contains(&again.recorded), "{again:?}");
+}
+
+#[tokio::test]
+async fn who_goes_away_leaves_the_turn_though_a_directory_hangs() {
+    let reindex = Reindex::new(admission(1, vec![("corp", Arc::new(Hanging))]).await);
+    let (tell, mut told) = channel(8);
+    let running = tokio::spawn(reindex.plan(&Wanted::default()).unwrap().run(NOW, tell));
+    assert!(matches!(told.recv().await, Some(Told::Begun { lists: 1 })));
+    assert_eq!(reindex.plan(&Wanted::default()).unwrap_err(), ReindexError::UnderWay);
+    drop(told);
+    tokio::time::timeout(std::time::Duration::from_secs(10), running).await.unwrap().unwrap();
+    assert!(reindex.plan(&Wanted::default()).is_ok());
 }

@@ -97,6 +97,20 @@ fn the_files_agree() {
 }
 
 #[test]
+fn opencloud_is_initialized_without_a_question() {
+    let command = yaml("compose.yaml")["services"]["opencloud"]["command"][0].as_str().unwrap().to_owned();
+    let init = command.lines().find(|line| line.contains("opencloud init")).unwrap();
+    // Unanswered, it would ask about certificates again and again.
+    assert!(init.contains("--insecure=no"), "{init}");
+}
+
+#[test]
+fn no_secret_gets_into_the_image() {
+    let ignored = text("../Containerfile.dockerignore");
+    assert!(ignored.lines().any(|line| line == "deploy"), "{ignored}");
+}
+
+#[test]
 fn every_image_is_pinned() {
     let containers = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy/Containerfile");
     let text = fs::read_to_string(containers).unwrap();

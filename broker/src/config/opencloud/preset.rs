@@ -71,6 +71,11 @@ pub(in crate::config) fn check(parts: &Parts, places: &mut Places) -> Vec<Client
         places.fault("opencloud.url", message);
         return Vec::new();
     }
+    let origin = opencloud.url.origin().ascii_serialization();
+    for (path, _) in parts.reviewers.iter().filter(|(_, reviewer)| reviewer.audiences.contains(&origin)) {
+        let only = "it is OpenCloud's, and whoever has a token of OpenCloud's would be let in; give the reviewer an audience of its own";
+        places.fault(element(&parts.root, &join(path, "audiences"), &origin), only);
+    }
     algorithm.map(|algorithm| clients(opencloud, algorithm)).unwrap_or_default()
 }
 

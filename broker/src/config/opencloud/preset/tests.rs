@@ -128,3 +128,16 @@ fn t54_a_tenants_own_connector_gives_no_role_over_the_instance() {
     }
     assert!(load(&people("opencloudUser, opencloudGuest")).is_ok());
 }
+
+#[test]
+fn t57_no_reviewer_stands_for_opencloud() {
+    let reviewer =
+        |audience: &str| format!("{GOOD}reviewers: [{{id: kube, bearerToken: 0123456789abcdef, audiences: [kube, '{audience}']}}]\n");
+    assert_eq!(
+        faults(&reviewer("https://cloud.example")),
+        [
+            "4:73: reviewers[0].audiences[1]: it is OpenCloud's, and whoever has a token of OpenCloud's would be let in; give the reviewer an audience of its own"
+        ]
+    );
+    assert!(load(&reviewer("https://cloud.example:8443")).is_ok());
+}
