@@ -172,7 +172,7 @@ build_opencloud() {
     tests/opencloud/added/reva/{cmd/revad/runtime/loader.go,pkg/utils/ldap/extended.go} | sha256sum | cut -c1-12)
   program="$cache/opencloud-$hash"
   [[ ! -x $program ]] || return 0
-  find_go opencloud_tokens OpenCloud tests/opencloud || return 0
+  find_go "opencloud, opencloud_tokens" OpenCloud tests/opencloud || return 0
   say "building OpenCloud's gateway, auth-machine and graph with Go, once; some minutes (kept in $cache)"
   mkdir -p "$cache"
   folder=$(mktemp -d "$cache/opencloud-new-XXXXXX")
@@ -180,7 +180,7 @@ build_opencloud() {
     mv "$program.new" "$program"
   else
     rm -f "$program.new"
-    not_run+=("opencloud_tokens: OpenCloud could not be built (see above)")
+    not_run+=("opencloud, opencloud_tokens: OpenCloud could not be built (see above)")
   fi
   rm -rf "$folder"
 }

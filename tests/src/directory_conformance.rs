@@ -8,7 +8,7 @@ use std::sync::Arc;
 use claims_mapping::{ConnectorId, Subject, Tenant, TenantId, TenantLabel, TenantScope, UpstreamUser};
 use connectors::{Connector, Directory, Found, LoginName, Lookup, PasswordLogin, Secret, UserQuery};
 
-use crate::slapd::content::{ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD, ODD_NAMES, PASSWORD, mail};
+use crate::slapd::content::{ACME_JANE_PASSWORD, GLOBEX_JANE_PASSWORD, ODD_NAMES, PASSWORD, mail, uuid};
 
 /// A tenant, and what a connector calls it.
 #[must_use]
@@ -127,6 +127,57 @@ async fn looks_up(fixture: &Fixture<'_>) {
         assert_eq!(fixture.named(acme, name).await, None, "{name:?}");
     }
     assert_eq!(fixture.get(acme, Lookup::Subject(Subject::parse("no-such-subject").unwrap())).await, None);
+}
+
+/// Look-ups by number, in a directory that holds [`numbered_people`](crate::slapd::content::numbered_people) as well. Its connector's mapping takes the
+/// numbers from `uidNumber` and `gidNumber`.
+pub async fn by_number(fixture: &Fixture<'_>) {
+    let Fixture { acme, globex, .. } = fixture;
+    for (tenant, attribute, number, found) in [
+        (acme, "uidNumber", 5001, Some(21)),
+        (acme, "uidNumber", 5002, Some(22)),
+        (globex, "uidNumber", 5001, Some(23)),
+        (globex, "gidNumber", 700, Some(23)),
+        // Two of them have it; it is the other tenant's; they are disabled; nobody has it.
+        (acme, "gidNumber", 500, None),
+        (globex, "uidNumber", 5002, None),
+        (acme, "gidNumber", 700, None),
+        (acme, "uidNumber", 5004, None),
+        (acme, "gidNumber", 504, None),
+        (acme, "uidNumber", 0, None),
+        (acme, "uidNumber", i64::MAX, None),
+    ] {
+        let user = fixture.get(tenant, Lookup::Number { attribute: attribute.to_owned(), number }).await;
+        assert_eq!(user.map(|user| user.subject.to_string()), found.map(uuid), "{attribute} {number} of {}", tenant.id);
+    }
+    let scope = TenantScope::of_verified_caller(Arc::clone(acme));
+    for attribute in ["employeeNumber", "uid", "userPassword", "uidNumber)(uid"] {
+        let by = Lookup::Number { attribute: attribute.to_owned(), number: 5001 };
+        assert!(!matches!(fixture.directory().get(&scope, &by).await, Ok(Some(_))), "{attribute} is no number of the mapping's");
+    }
+}
+
+/// Whether someone of acme, whose subject is the UUID of this number, is found: by everything or by nothing.
+///
+/// # Panics
+/// When some things find them and others do not.
+pub async fn is_found(fixture: &Fixture<'_>, uid: &str, number: u32) -> bool {
+    let Fixture { acme, id_attribute, .. } = fixture;
+    let subject = Subject::parse(&uuid(number)).unwrap();
+    let mut found = Vec::new();
+    for by in [
+        Lookup::Subject(subject.clone()),
+        Lookup::Username(uid.to_owned()),
+        Lookup::Mail(mail(uid, "acme")),
+        Lookup::Attribute { name: (*id_attribute).to_owned(), value: uuid(number) },
+    ] {
+        found.push(fixture.get(acme, by).await.is_some_and(|user| user.subject == subject));
+    }
+    for text in ["", uid, &mail(uid, "acme")] {
+        found.push(subjects(&fixture.search(acme, text, 100).await).contains(&subject));
+    }
+    assert!(found.iter().all(|one| *one == found[0]), "{uid}: {found:?}");
+    found[0]
 }
 
 async fn joins(fixture: &Fixture<'_>) {

@@ -162,7 +162,7 @@ impl DirectoryServer389 {
 
     /// Stops it in the middle of whatever it does: it keeps its connections and answers nothing.
     pub fn freeze(&self) {
-        self.process.signal("STOP");
+        self.process.freeze();
     }
 
     /// Lets it go on.

@@ -176,6 +176,18 @@ impl OpenCloud {
         self.get(token, self.address(&format!("/graph/v1.0/users/{id}"))).await
     }
 
+    /// A search for groups at graph.
+    pub async fn groups(&self, token: &str, text: &str) -> Answer {
+        let mut address = self.address("/graph/v1.0/groups");
+        address.query_pairs_mut().append_pair("$search", &format!("\"{text}\""));
+        self.get(token, address).await
+    }
+
+    /// One group at graph, by its id.
+    pub async fn group(&self, token: &str, id: &str) -> Answer {
+        self.get(token, self.address(&format!("/graph/v1.0/groups/{id}"))).await
+    }
+
     fn address(&self, path: &str) -> Url {
         Url::parse(&format!("http://127.0.0.1:{}{path}", self.graph)).unwrap()
     }

@@ -92,6 +92,20 @@ impl Process {
         assert!(sent.unwrap().success(), "{} has ended already", self.name);
     }
 
+    /// Stops it in the middle of whatever it does, and waits until none of its threads runs: a busy machine takes its time over that, and
+    /// one that still runs may still answer.
+    ///
+    /// # Panics
+    /// When it does not stand still in time.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+        let begun = Instant::now();
+        while !stands_still(self.id()) {
+            assert!(begun.elapsed() < PATIENCE, "{} does not stand still", self.name);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Asks the server to end, and waits for it.
     ///
     /// # Panics
@@ -116,6 +130,15 @@ impl Drop for Process {
         let _ = self.watchdog.wait();
         self.kill();
     }
+}
+
+/// Whether all threads of a process are stopped (proc(5): the state follows the name in brackets).
+fn stands_still(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 /// Kills the group of a process, which it leads. Without `--`, which dash's own `kill` does not know.

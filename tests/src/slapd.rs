@@ -192,7 +192,7 @@ impl Slapd {
 
     /// Stops it in the middle of whatever it does: it keeps its connections and answers nothing.
     pub fn freeze(&self) {
-        self.process.signal("STOP");
+        self.process.freeze();
     }
 
     /// Lets it go on.

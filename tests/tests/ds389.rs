@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use claims_mapping::{ConnectorId, Mapping, Tenant, TenantScope};
+use claims_mapping::{ClaimOrExpression, ConnectorId, Mapping, Tenant, TenantScope};
 use connectors::{
     Connector, ConnectorError, Lookup,
     config::{Context, Upstream},
 };
 use denizen_tests::{
     DirectoryServer389,
-    directory_conformance::{Fixture, Lacks, conforms, subjects, tenant},
+    directory_conformance::{Fixture, Lacks, by_number, conforms, is_found, subjects, tenant},
     ds389::Uuids,
-    slapd::content::{ACME, GLOBEX, PEOPLE, READER, READER_PASSWORD},
+    slapd::content::{ACME, GLOBEX, PEOPLE, READER, READER_PASSWORD, numbered_people, person_dn},
 };
 use serde_json::{Value, json};
 
@@ -35,6 +35,8 @@ impl Corp {
         let id = ConnectorId::parse("corp").unwrap();
         let mut mapping = upstream.default_mapping();
         "openCloudMemberOfSchool".clone_into(&mut mapping.claim_mappings.tenant.claim);
+        mapping.claim_mappings.uid_number = ClaimOrExpression::of_claim("uidNumber");
+        mapping.claim_mappings.gid_number = ClaimOrExpression::of_claim("gidNumber");
         let mapping = Mapping::compile(&mapping).unwrap();
         let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant: false, issuer: None }).unwrap();
         Self { connector, acme: tenant("acme", &id, ACME), globex: tenant("globex", &id, GLOBEX) }
@@ -72,6 +74,26 @@ async fn the_ldap_connector_conforms() {
 #[tokio::test]
 async fn it_conforms_with_opencloud_s_own_schema() {
     conforms(&Corp::new(&without_zoe(Uuids::AsUuids).await, |_| {}).fixture()).await;
+}
+
+#[tokio::test]
+async fn t25_numbers_find_one_person_of_the_tenant_or_nobody() {
+    let server = without_zoe(Uuids::AsTexts).await;
+    for person in numbered_people() {
+        server.add(person).await;
+    }
+    by_number(&Corp::new(&server, |_| {}).fixture()).await;
+}
+
+#[tokio::test]
+async fn whoever_is_disabled_is_found_by_nothing_until_they_are_not() {
+    let server = without_zoe(Uuids::AsTexts).await;
+    let corp = Corp::new(&server, |_| {});
+    assert!(!is_found(&corp.fixture(), "dora", 7).await);
+    for (values, found) in [(&["FALSE"][..], false), (&["TRUE"], true), (&["FALSE"], false), (&[], true)] {
+        server.modify(&person_dn("acme", "joe"), "openCloudUserEnabled", values).await;
+        assert_eq!(is_found(&corp.fixture(), "joe", 3).await, found, "{values:?}");
+    }
 }
 
 #[tokio::test]

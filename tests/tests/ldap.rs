@@ -7,12 +7,14 @@ mod attacks;
 mod groups;
 #[path = "ldap/members.rs"]
 mod members;
+#[path = "ldap/people.rs"]
+mod people;
 #[path = "ldap/servers.rs"]
 mod servers;
 
 use std::sync::Arc;
 
-use claims_mapping::{ConnectorId, Mapping, Tenant, UpstreamUser};
+use claims_mapping::{ClaimOrExpression, ConnectorId, Mapping, Tenant, UpstreamUser};
 use connectors::{
     Connector, ConnectorError, Directory, LoginName, Lookup, PasswordLogin, Secret, UserQuery,
     config::{Context, Upstream},
@@ -68,6 +70,8 @@ impl Corp {
         let id = ConnectorId::parse("corp").unwrap();
         let mut mapping = upstream.default_mapping();
         mapping.claim_mappings.tenant.claim = claim.unwrap_or_default().to_owned();
+        mapping.claim_mappings.uid_number = ClaimOrExpression::of_claim("uidNumber");
+        mapping.claim_mappings.gid_number = ClaimOrExpression::of_claim("gidNumber");
         let mapping = Mapping::compile(&mapping).unwrap();
         let connector = upstream.build(Context { id: &id, mapping: &mapping, fixed_tenant, issuer: None })?;
         Ok(Self { connector, mapping, acme: tenant("acme", &id, acme), globex: tenant("globex", &id, globex) })

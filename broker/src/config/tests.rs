@@ -978,9 +978,9 @@ fn exceptions_of_sharing() {
                 "{tenants}sharing:\n  exceptions:\n  - {{from: acme, to: globx}}\n  - {{from: system, to: acme}}\n  - {{from: acme, to: system}}\n"
             ),
             &[
-                "5:18: sharing.exceptions[0].to: no tenant has this id; is it `globex`?",
-                "6:5: sharing.exceptions[1].from: operators share with no one, and no one with them; name another tenant",
-                "7:18: sharing.exceptions[2].to: operators share with no one, and no one with them; name another tenant",
+                "5:22: sharing.exceptions[0].to: no tenant has this id; is it `globex`?",
+                "6:12: sharing.exceptions[1].from: operators share with no one, and no one with them; name another tenant",
+                "7:22: sharing.exceptions[2].to: operators share with no one, and no one with them; name another tenant",
             ],
         ),
         (
@@ -988,7 +988,7 @@ fn exceptions_of_sharing() {
                 "{tenants}sharing:\n  exceptions:\n  - {{from: acme, to: acme}}\n  - {{from: acme, to: globex}}\n  - {{from: globex, to: acme}}\n  - {{from: acme, to: globex}}\n"
             ),
             &[
-                "5:18: sharing.exceptions[0].to: people of one tenant may share with each other in any case; leave the exception out",
+                "5:22: sharing.exceptions[0].to: people of one tenant may share with each other in any case; leave the exception out",
                 "8:5: sharing.exceptions[3]: the exception at line 6 says the same; leave one of them out",
             ],
         ),

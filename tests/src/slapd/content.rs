@@ -67,6 +67,43 @@ pub fn person(dn: &str, uid: &str, full_name: &str, number: u32, tenants: &[&str
     (dn.to_owned(), attributes)
 }
 
+/// The same person as POSIX knows them.
+#[must_use]
+pub fn numbered((dn, mut attributes): Entry, uid: i64, gid: i64) -> Entry {
+    for (name, values) in &mut attributes {
+        if *name == "objectClass" {
+            values.push("posixAccount".to_owned());
+        }
+    }
+    attributes.push(("uidNumber", vec![uid.to_string()]));
+    attributes.push(("gidNumber", vec![gid.to_string()]));
+    attributes.push(("homeDirectory", texts(&["/nonexistent"])));
+    (dn, attributes)
+}
+
+/// The same person, disabled.
+#[must_use]
+pub fn disabled((dn, mut attributes): Entry) -> Entry {
+    attributes.retain(|(name, _)| *name != "openCloudUserEnabled");
+    attributes.push(("openCloudUserEnabled", texts(&["FALSE"])));
+    (dn, attributes)
+}
+
+/// People with numbers, whom nobody but [`by_number`](crate::directory_conformance::by_number) knows: `pia` and `pit` of acme have one group,
+/// `pam` of globex has pia's number, and `dan` of acme is disabled.
+#[must_use]
+pub fn numbered_people() -> Vec<Entry> {
+    let of = |tenant: &str, uid: &str, name: &str, number: u32, tenant_uuid: &str| {
+        person(&person_dn(tenant, uid), uid, name, number, &[tenant_uuid], PASSWORD)
+    };
+    vec![
+        numbered(of("acme", "pia", "Pia Posix", 21, ACME), 5001, 500),
+        numbered(of("acme", "pit", "Pit Posix", 22, ACME), 5002, 500),
+        numbered(of("globex", "pam", "Pam Posix", 23, GLOBEX), 5001, 700),
+        disabled(numbered(of("acme", "dan", "Dan Posix", 24, ACME), 5004, 504)),
+    ]
+}
+
 /// The `openCloudUUID` of the person with this number.
 #[must_use]
 pub fn uuid(number: u32) -> String {
@@ -144,10 +181,7 @@ pub fn everyone() -> Vec<Entry> {
     // Two who are in no tenant, or in two.
     entries.push(person(&format!("uid=nils,{PEOPLE}"), "nils", "Nils None", 5, &[], PASSWORD));
     entries.push(person(&format!("uid=zoe,{PEOPLE}"), "zoe", "Zoe Both", 6, &[ACME, GLOBEX], PASSWORD));
-    let (dn, mut dora) = person(&acme("dora"), "dora", "Dora Disabled Doe", 7, &[ACME], PASSWORD);
-    dora.retain(|(name, _)| *name != "openCloudUserEnabled");
-    dora.push(("openCloudUserEnabled", texts(&["FALSE"])));
-    entries.push((dn, dora));
+    entries.push(disabled(person(&acme("dora"), "dora", "Dora Disabled Doe", 7, &[ACME], PASSWORD)));
     for (number, uid) in (10..).zip(ODD_NAMES) {
         entries.push(person(&acme(uid), uid, &format!("Odd {uid}"), number, &[ACME], PASSWORD));
     }
