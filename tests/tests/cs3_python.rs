@@ -1,5 +1,5 @@
 //! CS3's own Python package at the door of the running broker: it gets what our Rust client gets, over the socket and over TCP.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
