@@ -10,6 +10,7 @@ mod names;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod token;
 mod users;
 

@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+#[cfg(test)]
+pub(crate) mod counted;
 pub mod embedded;
 
 use std::fmt;

@@ -20,7 +20,7 @@ use uuid::Uuid;
 pub use ids::GroupIds;
 pub(crate) use sources::prefix_of as group_prefix_of;
 
-use super::{Cs3, Cs3Caller, Cs3Error, Cs3Group, UserRef, caller::opaque_id};
+use super::{Cs3, Cs3Caller, Cs3Error, Cs3Group, UserRef, caller::opaque_id, texts};
 use crate::directory::{DirectoryError, PersonBy};
 use sources::Sources;
 
@@ -30,9 +30,6 @@ const MOST_MEMBERS: usize = 1_000;
 const MOST_WITH_MEMBERS: usize = 20;
 /// How many of these at once.
 const AT_ONCE: usize = 4;
-/// The most texts of one search, and the most characters of one.
-const MOST_TEXTS: usize = 16;
-const MOST_CHARACTERS: usize = 320;
 
 /// What a search for groups is for. All parts of it must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,16 +110,7 @@ impl Cs3 {
     pub async fn find_groups(&self, caller: &Cs3Caller, search: &Cs3GroupSearch, now: OffsetDateTime) -> Result<Vec<Cs3Group>, Cs3Error> {
         may_ask(caller)?;
         let Cs3Caller::User(user) = caller else { return Err(Cs3Error::NotAllowed("a service account may not search")) };
-        // As OpenCloud sends them: in quotes, or nothing but quotes.
-        let mut texts: Vec<_> = search.texts.iter().map(|text| text.trim_matches('"').trim()).collect();
-        if texts.len() > MOST_TEXTS || texts.iter().any(|text| text.chars().take(MOST_CHARACTERS + 1).count() > MOST_CHARACTERS) {
-            return Err(Cs3Error::Invalid("a search is for at most 16 texts of at most 320 characters"));
-        }
-        texts.sort_by_key(|text| std::cmp::Reverse(text.chars().count()));
-        let longest = texts.first().copied().unwrap_or_default();
-        if longest.chars().count() < self.config.search_least_characters {
-            return Err(Cs3Error::Invalid("the search is for fewer characters than `cs3.searchLeastCharacters`"));
-        }
+        let (longest, others) = texts::longest_and_others(&search.texts, self.config.search_least_characters)?;
         if search.is_empty {
             return Ok(Vec::new());
         }
@@ -131,7 +119,6 @@ impl Cs3 {
         if let (true, Some(error)) = (found.is_empty(), trouble) {
             return Err(unknown(error));
         }
-        let others: Vec<_> = texts.iter().skip(1).map(|text| fold(text)).collect();
         let mut groups: BTreeMap<String, UpstreamGroup> = BTreeMap::new();
         for (name, group) in found {
             let folded = fold(&name);

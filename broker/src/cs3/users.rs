@@ -11,16 +11,14 @@ use connectors::ConnectorError;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Cs3, Cs3Caller, Cs3Error, Cs3Search, Cs3User, UserRef, caller::opaque_id, names::InstanceNames};
+use super::{Cs3, Cs3Caller, Cs3Error, Cs3Search, Cs3User, UserRef, caller::opaque_id, names::InstanceNames, texts};
 use crate::{
     directory::{DirectoryError, KnownPerson, PersonBy, Search},
     tenancy::{Caller, InstanceLookup, NotYours},
 };
 
-/// The most characters of a text that is searched for, or of a claim's value.
+/// The most characters of a claim's value.
 const MOST_CHARACTERS: usize = 320;
-/// The most texts of one search.
-const MOST_TEXTS: usize = 16;
 
 impl From<NotYours> for Cs3Error {
     fn from(_: NotYours) -> Self {
@@ -110,21 +108,11 @@ impl Cs3 {
     /// As [`Cs3Error`] says.
     pub async fn find(&self, caller: &Cs3Caller, search: &Cs3Search, now: OffsetDateTime) -> Result<Vec<Cs3User>, Cs3Error> {
         let user = self.user_only(caller, "a service account may not search")?;
-        // As OpenCloud sends them: in quotes, or nothing but quotes.
-        let mut texts: Vec<_> = search.texts.iter().map(|text| text.trim_matches('"').trim()).collect();
-        if texts.len() > MOST_TEXTS || texts.iter().any(|text| text.chars().take(MOST_CHARACTERS + 1).count() > MOST_CHARACTERS) {
-            return Err(Cs3Error::Invalid("a search is for at most 16 texts of at most 320 characters"));
-        }
-        texts.sort_by_key(|text| std::cmp::Reverse(text.chars().count()));
-        let longest = texts.first().copied().unwrap_or_default();
-        if longest.chars().count() < self.config.search_least_characters {
-            return Err(Cs3Error::Invalid("the search is for fewer characters than `cs3.searchLeastCharacters`"));
-        }
+        let (longest, others) = texts::longest_and_others(&search.texts, self.config.search_least_characters)?;
         if search.is_empty {
             return Ok(Vec::new());
         }
         let scope = user.scope(None, &self.admission.tenants)?;
-        let others: Vec<_> = texts.iter().skip(1).map(|text| fold(text)).collect();
         let found = self.candidates(&scope, longest, now).await?;
         let mut named: Vec<_> = found.into_iter().filter_map(|person| Some((self.name(&person)?, person))).collect();
         named.retain(|(name, person)| others.iter().all(|text| is_part(text, name, &person.identity)));

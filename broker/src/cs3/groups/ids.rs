@@ -100,55 +100,10 @@ impl GroupIds {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use async_trait::async_trait;
+    use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::{
-        store::{Entry, Listing, Outcome, Partition, embedded::Embedded},
-        tests::NOW,
-    };
-
-    /// The embedded store, and how often it was asked.
-    struct Counted {
-        store: Embedded,
-        asked: AtomicUsize,
-        commits: AtomicUsize,
-    }
-
-    #[async_trait]
-    impl Store for Counted {
-        async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            self.store.get(key, now).await
-        }
-        async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            self.store.present(keys, now).await
-        }
-        async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-            self.commits.fetch_add(1, Ordering::SeqCst);
-            self.store.commit(batch, now).await
-        }
-        async fn list(
-            &self,
-            partition: &Partition,
-            kind: Kind,
-            cursor: Option<&str>,
-            limit: usize,
-            now: OffsetDateTime,
-        ) -> Result<Listing, StoreError> {
-            self.store.list(partition, kind, cursor, limit, now).await
-        }
-        async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-            self.store.sweep(now, limit).await
-        }
-    }
-
-    fn counted() -> Arc<Counted> {
-        Arc::new(Counted { store: Embedded::in_memory().unwrap(), asked: AtomicUsize::new(0), commits: AtomicUsize::new(0) })
-    }
+    use crate::{store::counted::counted, tests::NOW};
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -173,7 +128,7 @@ mod tests {
     async fn what_is_known_to_be_recorded_costs_the_store_nothing() {
         let store = counted();
         let acme = TenantId::parse("acme").unwrap();
-        let count = || (store.asked.load(Ordering::SeqCst), store.commits.load(Ordering::SeqCst));
+        let count = || (store.reads.load(Ordering::SeqCst), store.commits.load(Ordering::SeqCst));
         let ids = GroupIds::new(Arc::clone(&store) as Arc<dyn Store>);
         let many: Vec<_> = (0..2_500).map(|number| format!("g{number}")).collect();
         let first = ids.ids_of(&acme, &many, NOW).await.unwrap();

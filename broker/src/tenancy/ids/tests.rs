@@ -1,65 +1,12 @@
 //! Who has an id, over the whole instance: whoever came first, whatever happens at the same moment.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
 use claims_mapping::{Claims, ConnectorPolicy, IdScheme, Mapping, OperatedBy, Tenant, TenantLabel, TenantRule, UpstreamUser};
 use serde_json::json;
 
 use super::*;
-use crate::{
-    store::{Entry, Listing, Partition, embedded::Embedded},
-    tests::NOW,
-};
-
-/// The embedded store, and how often it was read and written.
-struct Counted {
-    store: Embedded,
-    reads: AtomicUsize,
-    commits: AtomicUsize,
-    /// How many commits more are carried out; then it is as if the program had ended.
-    left: AtomicUsize,
-}
-
-#[async_trait]
-impl Store for Counted {
-    async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.store.get(key, now).await
-    }
-    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
-        self.store.present(keys, now).await
-    }
-    async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
-            return Err(StoreError::Unavailable("the program has ended".into()));
-        }
-        self.commits.fetch_add(1, Ordering::SeqCst);
-        self.store.commit(batch, now).await
-    }
-    async fn list(
-        &self,
-        partition: &Partition,
-        kind: Kind,
-        cursor: Option<&str>,
-        limit: usize,
-        now: OffsetDateTime,
-    ) -> Result<Listing, StoreError> {
-        self.store.list(partition, kind, cursor, limit, now).await
-    }
-    async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        self.store.sweep(now, limit).await
-    }
-}
-
-fn counted() -> Arc<Counted> {
-    Arc::new(Counted {
-        store: Embedded::in_memory().unwrap(),
-        reads: AtomicUsize::new(0),
-        commits: AtomicUsize::new(0),
-        left: AtomicUsize::new(usize::MAX / 2),
-    })
-}
+use crate::{store::counted::counted, tests::NOW};
 
 fn id(tenant: &str) -> TenantId {
     TenantId::parse(tenant).unwrap()
