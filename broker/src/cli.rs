@@ -1,5 +1,6 @@
 //! The command line.
 
+mod admin;
 mod claims;
 mod config;
 mod demo;

@@ -1,10 +1,6 @@
 //! `denizen claims explain --reference`: why a sign-in was refused, as the running Denizen kept it.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use claims_mapping::{Explanation, Step};
@@ -12,7 +8,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 
 use super::say;
-use crate::config::Config;
+use crate::{cli::admin, config::Config};
 
 /// What is kept of a refusal.
 #[derive(Deserialize)]
@@ -27,13 +23,8 @@ struct Refusal {
 pub(super) async fn explain(config: &Config, reference: &str) -> anyhow::Result<ExitCode> {
     let is_one = !reference.is_empty() && reference.len() <= 64 && reference.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     ensure!(is_one, "a reference is the number on the page of a refused sign-in: letters and digits");
-    let address = reachable(config.listen.admin_address);
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .tls_certs_only([])
-        .timeout(Duration::from_secs(10))
-        .redirect(reqwest::redirect::Policy::none())
-        .build()?;
+    let address = admin::reachable(config.listen.admin_address);
+    let client = admin::client().timeout(Duration::from_secs(10)).build()?;
     let request = client.get(format!("http://{address}/refusals/{reference}"));
     let answer = request.send().await.with_context(|| {
         format!("no Denizen answers at {address}, the `listen.adminAddress` of this configuration; refusals are kept by the running one")
@@ -51,14 +42,4 @@ pub(super) async fn explain(config: &Config, reference: &str) -> anyhow::Result<
     say(Explanation { steps });
     say(format_args!("refused at {at} by the connector `{connector}`: {reason}"));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where a listener on every address is reached from here.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

@@ -1,24 +1,24 @@
 //! Has a running Denizen reindex, and passes on what it tells.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, bail};
 use tokio::sync::mpsc::Sender;
 
-use crate::directory::{Told, Wanted};
+use crate::{
+    cli::admin,
+    directory::{Told, Wanted},
+};
 
 /// The longest line that is read, in bytes.
 const LINE_MOST: usize = 64 * 1024;
 
 /// Asks at the admin listener's address.
-pub(super) async fn reindex(admin: SocketAddr, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
-    let address = format!("http://{}/v1/directory:reindex", reachable(admin));
+pub(super) async fn reindex(address: SocketAddr, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
+    let address = format!("http://{}/v1/directory:reindex", admin::reachable(address));
     // Over HTTP/2 its pings keep the connection alive while a directory takes its time.
-    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none());
-    let client = client.http2_prior_knowledge().connect_timeout(Duration::from_secs(5)).read_timeout(Duration::from_secs(60)).build()?;
+    let client =
+        admin::client().http2_prior_knowledge().connect_timeout(Duration::from_secs(5)).read_timeout(Duration::from_secs(60)).build()?;
     let asked = client.post(&address).json(wanted).send().await;
     let mut answer =
         asked.with_context(|| format!("no Denizen answers at {address}; is `listen.adminAddress` the one that it runs with?"))?;
@@ -46,14 +46,4 @@ pub(super) async fn reindex(admin: SocketAddr, wanted: &Wanted, tell: Sender<Tol
         }
     }
     Ok(())
-}
-
-/// Where a listener of all addresses is reached from this machine.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
