@@ -7,7 +7,7 @@ mod query;
 mod refusal;
 mod render;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{Path, State, rejection::PathRejection},
@@ -36,7 +36,7 @@ const GROUPS_AT_ONCE: usize = 8;
 
 /// `GET /graph/v1.0/users?$search="…"`.
 pub(crate) async fn users(State(app): State<Arc<App>>, InForce(standing): InForce, Query(parameters): Query) -> Result<Response, Failure> {
-    let (caller, scope) = users::scope(&app, &standing, &HashMap::new())?;
+    let (caller, scope) = users::scope(&app, &standing, None)?;
     let asked = query::list(&parameters, app.people.bounds())?;
     // All of a directory are members; guests and people of other clouds are OpenCloud's own.
     let mut page = if asked.members { users::find(&app, &caller, &scope, &asked.search).await? } else { PeoplePage::default() };
@@ -80,7 +80,7 @@ pub(crate) async fn user(
     path: Result<Path<String>, PathRejection>,
     Query(parameters): Query,
 ) -> Result<Response, Failure> {
-    let (caller, scope) = users::scope(&app, &standing, &HashMap::new())?;
+    let (caller, scope) = users::scope(&app, &standing, None)?;
     let shown = query::one(&parameters)?;
     // Bytes that are no text call no one.
     let Path(called) = path.map_err(|_| Failure::not_found())?;

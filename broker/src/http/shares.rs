@@ -37,7 +37,7 @@ pub(crate) async fn check(
     Path(path): Path<HashMap<String, String>>,
     body: Result<Json<Asked>, JsonRejection>,
 ) -> Result<Response, Failure> {
-    let (caller, scope) = users::scope(&app, &standing, &path)?;
+    let (caller, scope) = users::scope(&app, &standing, path.get("tenant"))?;
     let Json(Asked { subject, target }) = body.map_err(|rejection| wrong_body(&rejection))?;
     let allowed = app.sharing.allowed(&scope, subject, target, app.seams.clock.now()).await?;
     tracing::info!(

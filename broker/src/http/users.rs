@@ -65,14 +65,13 @@ fn user(person: &Identity, with_groups: bool) -> User {
 }
 
 /// The scope of a request: the token is for the API, allows reading users, and reaches the path's tenant.
-pub(crate) fn scope(app: &App, standing: &Standing, path: &HashMap<String, String>) -> Result<(Caller, TenantScope), Failure> {
+pub(crate) fn scope(app: &App, standing: &Standing, target: Option<&String>) -> Result<(Caller, TenantScope), Failure> {
     for_the_api(app, standing)?;
     if !standing.claims.has_scope("users.read") {
         return Err(Failure::insufficient_scope("reading users needs the scope `users.read`"));
     }
     let caller = Caller::of(standing);
-    let target = path.get("tenant").map(String::as_str);
-    let scope = caller.scope(target, &app.admission.tenants).map_err(|_| Failure::not_found())?;
+    let scope = caller.scope(target.map(String::as_str), &app.admission.tenants).map_err(|_| Failure::not_found())?;
     Ok((caller, scope))
 }
 
@@ -92,7 +91,7 @@ pub(crate) async fn search(
     Path(path): Path<HashMap<String, String>>,
     Query(parameters): Query,
 ) -> Result<Response, Failure> {
-    let (caller, scope) = scope(&app, &standing, &path)?;
+    let (caller, scope) = scope(&app, &standing, path.get("tenant"))?;
     let search = parse(&app, &parameters)?;
     let page = find(&app, &caller, &scope, &search).await?;
     let users = page.people.iter().map(|person| user(person, false)).collect();
@@ -157,7 +156,7 @@ pub(crate) async fn one(
     Path(path): Path<HashMap<String, String>>,
     Query(parameters): Query,
 ) -> Result<Response, Failure> {
-    let (caller, scope) = scope(&app, &standing, &path)?;
+    let (caller, scope) = scope(&app, &standing, path.get("tenant"))?;
     parameters.only(&[])?;
     let id = path.get("id").and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(Failure::not_found)?;
     let person = get(&app, &caller, &scope, id).await?;
