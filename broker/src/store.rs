@@ -5,9 +5,9 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
-#[cfg(test)]
-pub(crate) mod counted;
 pub mod embedded;
+#[cfg(test)]
+pub(crate) mod stand_in;
 
 use std::fmt;
 

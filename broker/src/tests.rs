@@ -39,7 +39,11 @@ use crate::{
     logout_notices::Outbox,
     sealing::Sealing,
     seams::{Entropy, SystemEntropy},
-    store::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded},
+    store::{
+        Batch, Entry, Key, Kind, Outcome, Partition, Store,
+        embedded::Embedded,
+        stand_in::{StandIn, stand_in},
+    },
     tenancy::{Admission, AdmissionError, IdRecords, Join, SignedInPeople, Tenants, Wired},
 };
 
@@ -192,44 +196,9 @@ impl CredentialLogin for Cloud {
     }
 }
 
-/// A store in memory that can be told not to take anything.
-struct Unsteady {
-    store: Embedded,
-    refuses: AtomicBool,
-}
-
-#[async_trait]
-impl Store for Unsteady {
-    async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
-        self.store.get(key, now).await
-    }
-    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
-        self.store.present(keys, now).await
-    }
-    async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-        if self.refuses.load(Ordering::Relaxed) {
-            return Err(StoreError::Unavailable("it is full".into()));
-        }
-        self.store.commit(batch, now).await
-    }
-    async fn list(
-        &self,
-        partition: &Partition,
-        kind: Kind,
-        cursor: Option<&str>,
-        limit: usize,
-        now: OffsetDateTime,
-    ) -> Result<Listing, StoreError> {
-        self.store.list(partition, kind, cursor, limit, now).await
-    }
-    async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        self.store.sweep(now, limit).await
-    }
-}
-
 /// Two tenants, a provider `sso`, a directory `corp`, a cloud `cloud`; what differs from that, a test says.
 struct House {
-    store: Arc<Unsteady>,
+    store: Arc<StandIn>,
     provider: Arc<Provider>,
     book: Arc<Book>,
     cloud: Arc<Cloud>,
@@ -258,11 +227,11 @@ struct Plan {
 
 impl Plan {
     async fn build(self) -> House {
-        self.over(Arc::new(Unsteady { store: Embedded::in_memory().unwrap(), refuses: AtomicBool::new(false) })).await
+        self.over(stand_in()).await
     }
 
     /// The house over a store that there is: the same program after a restart with another configuration.
-    async fn over(self, store: Arc<Unsteady>) -> House {
+    async fn over(self, store: Arc<StandIn>) -> House {
         let shared: Arc<dyn Store> = Arc::clone(&store) as _;
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let tenants = [("acme", false), ("globex", self.globex_disabled)].map(|(id, disabled)| tenant(id, disabled)).to_vec();

@@ -4,14 +4,10 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use claims_mapping::{Tenant, TenantId, TenantScope};
 use prost::Message;
@@ -44,7 +40,7 @@ use crate::{
     App,
     directory::Search,
     seams::{Clock, Seams, SystemEntropy},
-    store::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded},
+    store::{Store, embedded::Embedded, stand_in::stand_in},
 };
 
 const SECRET: &str = "a secret of OpenCloud's, 32 bytes.";
@@ -435,44 +431,15 @@ async fn tls_is_of_files_and_speaks_http_2_only() {
     assert!(HealthClient::new(plain).check(HealthCheckRequest::default()).await.is_err(), "nothing is said without TLS");
 }
 
-/// A store that takes no writes while it is told so.
-struct Failing(Embedded, Arc<AtomicBool>);
-
-#[async_trait]
-impl Store for Failing {
-    async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key, now).await
-    }
-    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
-        self.0.present(keys, now).await
-    }
-    async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-        if self.1.load(Ordering::Relaxed) { Err(StoreError::Unavailable("told so".into())) } else { self.0.commit(batch, now).await }
-    }
-    async fn list(
-        &self,
-        of: &Partition,
-        kind: Kind,
-        cursor: Option<&str>,
-        limit: usize,
-        now: OffsetDateTime,
-    ) -> Result<Listing, StoreError> {
-        self.0.list(of, kind, cursor, limit, now).await
-    }
-    async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
-        self.0.sweep(now, limit).await
-    }
-}
-
 #[tokio::test]
 async fn health_is_what_readiness_is() {
-    let fails = Arc::new(AtomicBool::new(false));
-    let door = Door::over(json!({}), Arc::new(Failing(Embedded::in_memory().unwrap(), Arc::clone(&fails)))).await;
+    let store = stand_in();
+    let door = Door::over(json!({}), Arc::clone(&store) as _).await;
     let mut health = HealthClient::new(door.tcp().await);
     let mut watched = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
     for (fails_now, expected) in [(true, ServingStatus::NotServing), (false, ServingStatus::Serving)] {
-        fails.store(fails_now, Ordering::Relaxed);
+        store.refuses.store(fails_now, Ordering::Relaxed);
         let told = timeout(Duration::from_secs(15), watched.message()).await.expect("it looks every few seconds");
         assert_eq!(told.unwrap().unwrap().status(), expected);
     }

@@ -103,7 +103,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::{store::counted::counted, tests::NOW};
+    use crate::{store::stand_in::stand_in, tests::NOW};
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -111,7 +111,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_that_was_given_out_is_found_again_after_a_restart_too() {
-        let store = counted();
+        let store = stand_in();
         let (acme, globex) = (TenantId::parse("acme").unwrap(), TenantId::parse("globex").unwrap());
         let ids = GroupIds::new(Arc::clone(&store) as Arc<dyn Store>);
         let ours = ids.ids_of(&acme, &names(&["staff", "owners/eu"]), NOW).await.unwrap();
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_known_to_be_recorded_costs_the_store_nothing() {
-        let store = counted();
+        let store = stand_in();
         let acme = TenantId::parse("acme").unwrap();
         let count = || (store.reads.load(Ordering::SeqCst), store.commits.load(Ordering::SeqCst));
         let ids = GroupIds::new(Arc::clone(&store) as Arc<dyn Store>);
@@ -144,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_twice_is_one_group() {
-        let ids = GroupIds::new(counted());
+        let ids = GroupIds::new(stand_in());
         let acme = TenantId::parse("acme").unwrap();
         let found = ids.ids_of(&acme, &names(&["staff", "staff"]), NOW).await.unwrap();
         assert_eq!(found[0], found[1]);

@@ -6,7 +6,7 @@ use claims_mapping::{Claims, ConnectorPolicy, IdScheme, Mapping, OperatedBy, Ten
 use serde_json::json;
 
 use super::*;
-use crate::{store::counted::counted, tests::NOW};
+use crate::{store::stand_in::stand_in, tests::NOW};
 
 fn id(tenant: &str) -> TenantId {
     TenantId::parse(tenant).unwrap()
@@ -54,7 +54,7 @@ async fn tenants() -> Tenants {
         connectors: None,
         disabled: text == "acme",
     };
-    Tenants::open(vec![tenant("acme"), tenant("globex")], None, counted(), NOW).await.unwrap()
+    Tenants::open(vec![tenant("acme"), tenant("globex")], None, stand_in(), NOW).await.unwrap()
 }
 
 async fn keeps(ids: &IdRecords, person: &Identity) -> bool {
@@ -63,7 +63,7 @@ async fn keeps(ids: &IdRecords, person: &Identity) -> bool {
 
 #[tokio::test]
 async fn every_id_leads_to_its_tenant_also_after_a_restart() {
-    let store = counted();
+    let store = stand_in();
     let ids = IdRecords::new(Arc::clone(&store) as _);
     let (ann, jane) = (derived("acme", "s1"), someone(IdScheme::Verbatim, "corp", "globex", UUID));
     assert!(keeps(&ids, &ann).await && keeps(&ids, &jane).await);
@@ -79,7 +79,7 @@ async fn every_id_leads_to_its_tenant_also_after_a_restart() {
 
 #[tokio::test]
 async fn t04_t56_t58_an_id_stays_with_whoever_had_it_first() {
-    let store = counted();
+    let store = stand_in();
     let ids = IdRecords::new(Arc::clone(&store) as _);
     let ann = derived("acme", "s1");
     assert!(keeps(&ids, &ann).await);
@@ -102,7 +102,7 @@ async fn t04_t56_t58_an_id_stays_with_whoever_had_it_first() {
 
 #[tokio::test]
 async fn a_page_is_two_batches_and_nothing_when_it_is_known() {
-    let store = counted();
+    let store = stand_in();
     let ids = IdRecords::new(Arc::clone(&store) as _);
     let people: Vec<_> = (0..500).map(|n| derived("acme", &format!("s{n}"))).collect();
     assert_eq!(ids.keep(&tenants().await, &id("acme"), people.clone(), NOW).await.unwrap().len(), 500);
@@ -120,7 +120,7 @@ async fn a_page_is_two_batches_and_nothing_when_it_is_known() {
 
 #[tokio::test]
 async fn what_an_end_in_between_left_is_finished_at_the_next_sight() {
-    let store = counted();
+    let store = stand_in();
     let ann = derived("acme", "s1");
     let opaque_id = ann.id().opaque_id();
     store.left.store(1, Ordering::SeqCst);
@@ -137,7 +137,7 @@ async fn what_an_end_in_between_left_is_finished_at_the_next_sight() {
 
 #[tokio::test]
 async fn t56_a_derived_id_of_an_earlier_version_is_its_tenants_before_the_next_sight_and_after() {
-    let store = counted();
+    let store = stand_in();
     let ann = derived("acme", "s1");
     let opaque_id = ann.id().opaque_id();
     let record = UserRecord { connector: ann.connector().clone(), subject: ann.subject().clone() };
@@ -159,7 +159,7 @@ async fn t56_a_derived_id_of_an_earlier_version_is_its_tenants_before_the_next_s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_who_see_the_same_people_at_once_all_get_them() {
-    let store = counted();
+    let store = stand_in();
     let ids = Arc::new(IdRecords::new(Arc::clone(&store) as _));
     let people: Arc<Vec<_>> = Arc::new((0..200).map(|n| derived("acme", &format!("s{n}"))).collect());
     let tasks: Vec<_> = (0..16)
@@ -182,7 +182,7 @@ async fn many_who_see_the_same_people_at_once_all_get_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t04_of_two_tenants_that_claim_an_id_at_once_one_has_it() {
     for n in 0..50 {
-        let ids = Arc::new(IdRecords::new(counted() as _));
+        let ids = Arc::new(IdRecords::new(stand_in() as _));
         let uuid = format!("0a000000-0000-4000-8000-0000000000{n:02}");
         let claim = |tenant: &'static str| {
             let (ids, person) = (Arc::clone(&ids), someone(IdScheme::Verbatim, "corp", tenant, &uuid));
