@@ -181,7 +181,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         lifetimes: config.lifetimes.clone(),
         issuer: config.issuer.clone(),
     });
-    let guessing = Arc::new(Guessing::new(&config.guessing));
+    let guessing = Arc::new(Guessing::new(Arc::clone(&seams.limits), &config.guessing));
     Ok(App {
         attempts: Attempts::new(Arc::clone(store), Arc::clone(entropy), seconds(config.lifetimes.attempt_seconds)),
         upstream_logouts: UpstreamLogouts::new(sessions.clone()),

@@ -21,6 +21,7 @@ mod opencloud;
 mod places;
 mod schema;
 mod sharing;
+mod store;
 mod structure;
 mod tenants;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use faults::{Fault, Faults, Place};
 pub use load::{Loaded, LoadedConnector, load, load_text};
 pub use opencloud::{Cs3Cache, Cs3Config, Cs3Socket, Cs3Tls, Cs3Usernames, OpencloudConfig, Preset, SharingConfig, SharingException};
 pub use schema::schema;
+pub use store::{RedisConfig, RedisTls, SentinelConfig, StoreConfig};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -197,18 +199,6 @@ pub struct TlsConfig {
     /// The authorities whose client certificates are believed (reviewers with `certificateName`).
     #[serde(default)]
     pub client_ca_file: Option<PathBuf>,
-}
-
-/// What it keeps, and where.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct StoreConfig {
-    /// The file; without one everything is in memory and is lost at the end.
-    pub file: Option<PathBuf>,
-    /// A file with the key (32 bytes, as base64 or as 64 hexadecimal digits) that seals what upstreams gave us to ask them again
-    /// with; `openssl rand -base64 32` makes one. Without it the key lies in the store, beside what it seals. Where the key
-    /// changes, what was sealed is lost: sessions that have something sealed end at their next renewal, and people sign in again.
-    pub sealing_key_file: Option<PathBuf>,
 }
 
 /// One tenant.

@@ -27,7 +27,6 @@ pub use browser::BrowserStore;
 pub use credential::{CredentialSignIn, TypedCredential};
 pub use ending::Ending;
 pub(crate) use ending::client_record;
-pub(crate) use guessing::Buckets;
 pub use guessing::{Guesser, Guessing, canonical};
 pub use handshake::{Handshakes, Sent};
 pub use password::{PasswordSignIn, SignInError, Typed};

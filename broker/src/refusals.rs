@@ -10,10 +10,9 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     config::{RefusalsConfig, seconds},
-    login::Buckets,
     seams::Entropy,
     secret_text::random_uuid,
-    store::{Batch, Key, Kind, Store, StoreError},
+    store::{Batch, Buckets, Key, Kind, Store, StoreError},
 };
 
 /// The most steps of one refusal that are kept.

@@ -1,10 +1,11 @@
-//! What a test replaces: the clock, the source of randomness, the store. Below the front doors time is an argument.
+//! What a test replaces: the clock, the source of randomness, the store and what goes with it. Below the front doors time is an
+//! argument.
 
 use std::{fmt, sync::Arc};
 
 use time::OffsetDateTime;
 
-use crate::store::Store;
+use crate::store::{Alone, InProcess, Limits, Peers, Store};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -60,6 +61,18 @@ pub struct Seams {
     pub entropy: Arc<dyn Entropy>,
     /// Keeps what must outlive a request.
     pub store: Arc<dyn Store>,
+    /// Counts what is done too often.
+    pub limits: Arc<dyn Limits>,
+    /// The other replicas on the same store.
+    pub peers: Arc<dyn Peers>,
+}
+
+impl Seams {
+    /// Those of a process that has its store for itself.
+    #[must_use]
+    pub fn alone(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, store: Arc<dyn Store>) -> Self {
+        Self { clock, entropy, store, limits: Arc::new(InProcess::default()), peers: Arc::new(Alone) }
+    }
 }
 
 impl fmt::Debug for Seams {

@@ -3,9 +3,11 @@
 //! It owns the shape of a key and what one atomic step is. It does not know what the values mean. Each backend passes the
 //! conformance suite in `store/conformance.rs`.
 
-#[cfg(test)]
-pub(crate) mod conformance;
+pub mod conformance;
 pub mod embedded;
+mod lease;
+mod limits;
+mod peers;
 #[cfg(test)]
 pub(crate) mod stand_in;
 
@@ -14,6 +16,11 @@ use std::fmt;
 use async_trait::async_trait;
 use claims_mapping::TenantId;
 use time::OffsetDateTime;
+
+pub use lease::Lease;
+pub(crate) use limits::Buckets;
+pub use limits::{Bucket, InProcess, Limits, Rate};
+pub use peers::{Alone, News, Peers, Topic};
 
 /// A part of the store within which a batch is atomic: one tenant's, or the system's own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +80,16 @@ pub enum Kind {
     Group,
     /// Which tenant the id of a group belongs to (system).
     GroupOwner,
+    /// A turn among replicas (system).
+    Lease,
+    /// A replica that is alive, and what it can read (system).
+    Replica,
+    /// In which format values are written (system).
+    Format,
+    /// A commit of which it is not known whether it was carried out, and whose caller was told so (tenant).
+    Doubt,
+    /// An upstream's token that was taken back through us (system).
+    TakenBack,
 }
 
 impl Kind {
@@ -103,7 +120,84 @@ impl Kind {
             Self::SealingKey => "sealing-key",
             Self::Group => "group",
             Self::GroupOwner => "group-owner",
+            Self::Lease => "lease",
+            Self::Replica => "replica",
+            Self::Format => "format",
+            Self::Doubt => "doubt",
+            Self::TakenBack => "taken-back",
         }
+    }
+
+    /// Every kind.
+    pub const ALL: [Self; 28] = [
+        Self::SigningKey,
+        Self::Browser,
+        Self::Attempt,
+        Self::Session,
+        Self::Code,
+        Self::Grant,
+        Self::RevokedToken,
+        Self::User,
+        Self::IdOwner,
+        Self::MacKey,
+        Self::Probe,
+        Self::CreatedTenant,
+        Self::Handshake,
+        Self::Refusal,
+        Self::UpstreamGrant,
+        Self::UpstreamSession,
+        Self::UsedToken,
+        Self::Person,
+        Self::SessionClient,
+        Self::LogoutNotice,
+        Self::SealingKey,
+        Self::Group,
+        Self::GroupOwner,
+        Self::Lease,
+        Self::Replica,
+        Self::Format,
+        Self::Doubt,
+        Self::TakenBack,
+    ];
+
+    /// The kind of this stored name; `None` for one of a newer version.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether its records are listed ([`Store::list`]): a shared store keeps an index of those kinds only.
+    #[must_use]
+    pub const fn is_listed(self) -> bool {
+        matches!(
+            self,
+            Self::SigningKey
+                | Self::CreatedTenant
+                | Self::UpstreamSession
+                | Self::Person
+                | Self::SessionClient
+                | Self::LogoutNotice
+                | Self::Replica
+        )
+    }
+
+    /// Whether what was answered of it may be lost with a server of the store: then someone begins again, and nothing that was used or
+    /// ended comes back.
+    #[must_use]
+    pub const fn may_be_lost(self) -> bool {
+        matches!(self, Self::Browser | Self::Attempt | Self::Probe | Self::Refusal | Self::Lease | Self::Replica)
+    }
+
+    /// Whether reviews rest on it: replicas remember what they saw of it, and are told when it changes ([`Store::look`]).
+    #[must_use]
+    pub const fn is_watched(self) -> bool {
+        matches!(self, Self::Session | Self::Grant | Self::RevokedToken)
+    }
+
+    /// Whether all replicas are told that records of it changed ([`News::Changed`]).
+    #[must_use]
+    pub const fn is_told(self) -> bool {
+        matches!(self, Self::SigningKey | Self::CreatedTenant | Self::LogoutNotice | Self::Format)
     }
 }
 
@@ -148,7 +242,7 @@ impl Key {
 pub struct Entry {
     /// The bytes.
     pub value: Vec<u8>,
-    /// Grows with each write of any record; never given twice.
+    /// Grows with each write of the record; never given twice to it.
     pub version: u64,
 }
 
@@ -287,7 +381,7 @@ pub trait Store: Send + Sync {
     /// Carries a batch out, atomically. What is answered as committed is still so after a crash where the store is durable.
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError>;
 
-    /// Records of one kind, in the order of their ids (as bytes), after the id `cursor`, at most `limit` (at least 1, at most 1,000).
+    /// Records of one kind that [is listed](Kind::is_listed), in the order of their ids (as bytes), after the id `cursor`, at most `limit` (at least 1, at most 1,000).
     async fn list(
         &self,
         partition: &Partition,
@@ -297,6 +391,7 @@ pub trait Store: Send + Sync {
         now: OffsetDateTime,
     ) -> Result<Listing, StoreError>;
 
-    /// Removes what has expired, at most `limit` records, and says how many.
+    /// Removes what has expired, at most `limit` records, and says how many. A store whose records leave by themselves has nothing to
+    /// remove.
     async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError>;
 }

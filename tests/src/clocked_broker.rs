@@ -51,7 +51,7 @@ impl ClockedBroker {
         let loaded = config::load_text(&text, folder.path(), "test.yaml").unwrap_or_else(|faults| panic!("{faults}"));
         let ahead = Arc::new(Ahead(AtomicI64::new(0)));
         let store = Arc::new(Embedded::in_memory().unwrap());
-        let seams = Seams { clock: Arc::clone(&ahead) as _, entropy: Arc::new(SystemEntropy), store };
+        let seams = Seams::alone(Arc::clone(&ahead) as _, Arc::new(SystemEntropy), store);
         let app: Arc<App> = Arc::new(denizen::build(loaded, seams).await.unwrap());
         let bind = |port| server::bind(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
         let doors = ((bind(port), http::public(&app, None)), (bind(0), http::admin(&app)));

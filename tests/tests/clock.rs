@@ -55,7 +55,7 @@ impl House {
         let text = configuration.with("/store", json!({})).text(ISSUER, 5556, 5558, &folder);
         let loaded = config::load_text(&text, &folder, "test.yaml").unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(at)));
-        let seams = Seams { clock: Arc::clone(&clock) as _, entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) };
+        let seams = Seams::alone(Arc::clone(&clock) as _, Arc::new(SystemEntropy), Arc::clone(&store));
         let app = Arc::new(denizen::build(loaded, seams).await.unwrap());
         Self { doors: denizen::http::public(&app, None), app, clock, store }
     }

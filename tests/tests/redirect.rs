@@ -81,11 +81,11 @@ async fn broker(edit: impl FnOnce(&mut Configuration)) -> (impl Fn() -> Browser,
         loaded.connector.redirect = Some(Arc::new(Upstream));
         loaded.connector.renewal = Some(Arc::new(Upstream));
     }
-    let seams = seams::Seams {
-        clock: Arc::new(seams::SystemClock),
-        entropy: Arc::new(seams::SystemEntropy),
-        store: Arc::new(store::embedded::Embedded::in_memory().unwrap()),
-    };
+    let seams = seams::Seams::alone(
+        Arc::new(seams::SystemClock),
+        Arc::new(seams::SystemEntropy),
+        Arc::new(store::embedded::Embedded::in_memory().unwrap()),
+    );
     let app = Arc::new(denizen::build(loaded, seams).await.unwrap());
     let doors = denizen::http::public(&app, None).into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(public, doors).await });

@@ -96,11 +96,11 @@ async fn t01_a_caller_without_a_tenant_sees_no_one() {
     let folder = std::env::temp_dir();
     let text = Configuration::default().with("/store", json!({})).text(issuer, 5556, 5558, &folder);
     let loaded = config::load_text(&text, &folder, "test.yaml").unwrap();
-    let seams = seams::Seams {
-        clock: std::sync::Arc::new(seams::SystemClock),
-        entropy: std::sync::Arc::new(seams::SystemEntropy),
-        store: std::sync::Arc::new(store::embedded::Embedded::in_memory().unwrap()),
-    };
+    let seams = seams::Seams::alone(
+        std::sync::Arc::new(seams::SystemClock),
+        std::sync::Arc::new(seams::SystemEntropy),
+        std::sync::Arc::new(store::embedded::Embedded::in_memory().unwrap()),
+    );
     let now = seams.clock.now().unix_timestamp();
     let app = std::sync::Arc::new(denizen::build(loaded, seams).await.unwrap());
     let doors = denizen::http::public(&app, None);

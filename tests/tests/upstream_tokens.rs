@@ -69,8 +69,7 @@ impl House {
         let text = configuration.with("/store", json!({})).text("http://127.0.0.1:5556", 5556, 5558, &folder);
         let loaded = config::load_text(&text, &folder, "test.yaml").unwrap_or_else(|faults| panic!("{faults}"));
         let clock = Arc::new(Hand(AtomicI64::new(BEGIN)));
-        let seams =
-            Seams { clock: Arc::clone(&clock) as _, entropy: Arc::new(SystemEntropy), store: Arc::new(Embedded::in_memory().unwrap()) };
+        let seams = Seams::alone(Arc::clone(&clock) as _, Arc::new(SystemEntropy), Arc::new(Embedded::in_memory().unwrap()));
         let app = Arc::new(denizen::build(loaded, seams).await.unwrap());
         Self { doors: denizen::http::public(&app, None), clock }
     }

@@ -69,7 +69,7 @@ pub(super) async fn app(loaded: Loaded) -> anyhow::Result<Arc<App>> {
 
 /// The same over a store that is open already.
 pub(super) async fn app_over(loaded: Loaded, store: Arc<dyn Store>) -> anyhow::Result<Arc<App>> {
-    let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store };
+    let seams = Seams::alone(Arc::new(SystemClock), Arc::new(SystemEntropy), store);
     Ok(Arc::new(crate::build(loaded, seams).await?))
 }
 

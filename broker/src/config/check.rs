@@ -19,7 +19,7 @@ const DAY: u64 = 86_400;
 pub(super) fn check(parts: &Parts, places: &mut Places) {
     issuer(parts, places);
     listen(parts, places);
-    sealing_key(parts, places);
+    super::store::check(parts, places);
     let Parts { lifetimes, keys, guessing, search, refusals, .. } = parts;
     let bounds: [(&str, u64, RangeInclusive<u64>); 18] = [
         ("lifetimes.attemptSeconds", lifetimes.attempt_seconds, 60..=DAY),
@@ -56,14 +56,6 @@ pub(super) fn check(parts: &Parts, places: &mut Places) {
     }
     for (path, connector) in &parts.connectors {
         within(&join(path, "deadlineSeconds"), connector.deadline_seconds, &(1..=60), places);
-    }
-}
-
-fn sealing_key(parts: &Parts, places: &mut Places) {
-    let path = "store.sealingKeyFile";
-    let text = parts.store.sealing_key_file.as_ref().and_then(|file| readable(file, path, places));
-    if text.is_some_and(|text| crate::sealing::key_of(&text).is_none()) {
-        places.fault(path, "a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits; `openssl rand -base64 32` makes one");
     }
 }
 

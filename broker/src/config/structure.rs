@@ -119,6 +119,7 @@ impl<'a> Walk<'a> {
         let most = match schema.get("format").and_then(Value::as_str) {
             Some("uint32") => u64::from(u32::MAX),
             Some("uint16") => u64::from(u16::MAX),
+            Some("uint8") => u64::from(u8::MAX),
             _ => u64::MAX,
         };
         if let Some(least) = least.filter(|least| number.as_i64().is_some_and(|number| number < *least)) {

@@ -90,7 +90,7 @@ fn domains_hosts_and_refusals() {
 fn keys_and_kinds() {
     check(&[
         ("isuer: x\n", &["2:1: isuer: unknown key; is it `issuer`?"]),
-        ("store:\n  folder: x\n", &["3:3: store.folder: unknown key; known here are `file`, `sealingKeyFile`"]),
+        ("store:\n  folder: x\n", &["3:3: store.folder: unknown key; known here are `file`, `redis`, `sealingKeyFile`"]),
         (
             "\"not a key: hunter2\": x\n",
             &[
@@ -526,7 +526,7 @@ fn the_sealing_key() {
     let fault = load("hunter2-hunter2").unwrap();
     assert_eq!(
         fault,
-        "d.yaml:2:25: store.sealingKeyFile: a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits; `openssl rand -base64 32` makes one"
+        "d.yaml:2:25: store.sealingKeyFile: a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits, one a line; `openssl rand -base64 32` makes one"
     );
     check(&[(
         "store: {sealingKeyFile: absent}\n",

@@ -97,8 +97,7 @@ impl House {
         crate::cli::install_providers();
         let loaded = crate::config::load_text(&configuration.to_string(), &std::env::temp_dir(), "test.yaml");
         let loaded = loaded.unwrap_or_else(|faults| panic!("{faults}"));
-        let (config, seams) =
-            (loaded.config.clone(), Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) });
+        let (config, seams) = (loaded.config.clone(), Seams::alone(Arc::new(SystemClock), Arc::new(SystemEntropy), Arc::clone(&store)));
         let app = crate::build(loaded, seams).await.unwrap();
         let (corp_is_down, annex_is_down) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let wired = app.admission.connectors().map(|way| {

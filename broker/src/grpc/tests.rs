@@ -98,7 +98,7 @@ impl Door {
         let loaded = crate::config::load_text(&text.to_string(), folder.path(), "test.yaml").unwrap_or_else(|faults| panic!("{faults}"));
         let listeners = Listeners::bind(loaded.config.cs3.as_ref().unwrap()).await.unwrap();
         let address = listeners.address().unwrap().to_string();
-        let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(SystemEntropy), store };
+        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), store);
         let app = Arc::new(crate::build(loaded, seams).await.unwrap());
         let stop = CancellationToken::new();
         let served = tokio::spawn(super::serve(Arc::clone(&app), listeners, stop.clone()));

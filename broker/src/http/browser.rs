@@ -163,7 +163,7 @@ mod tests {
         });
         let loaded = crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
-        let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) };
+        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(&store));
         let doors = crate::http::public(&Arc::new(crate::build(loaded, seams).await.unwrap()), None);
         let mut slowed = 0;
         for _ in 0..700 {

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 
-use super::guessing::{Buckets, network_of};
+use super::guessing::network_of;
 use crate::{
     seams::Entropy,
     secret_text::random_text,
-    store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
+    store::{Batch, Buckets, Expect, Key, Kind, Outcome, Store, StoreError},
 };
 
 /// What an application asked for, proven: client and redirect URI belong together, and everything else is well formed.

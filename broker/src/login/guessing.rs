@@ -6,16 +6,15 @@
 //! try takes its place in the buckets before the password is looked at, and a success gives it back: of a hundred tries at
 //! once no more than the bucket holds are looked at.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
-};
+use std::{net::IpAddr, sync::Arc};
 
 use time::{Duration, OffsetDateTime};
 
-use crate::{config::GuessingConfig, secret_text::fingerprint};
+use crate::{
+    config::GuessingConfig,
+    secret_text::fingerprint,
+    store::{Bucket, Limits, Rate, StoreError},
+};
 
 /// Who tries, at which account.
 #[derive(Debug, Clone)]
@@ -63,113 +62,60 @@ pub fn canonical(name: &str) -> String {
     claims_mapping::fold(name.trim())
 }
 
-/// The counts, in this process.
-#[derive(Debug)]
+/// The counts.
 pub struct Guessing {
-    account_at_network: Buckets<(String, IpAddr)>,
-    network: Buckets<IpAddr>,
-    account: Buckets<String>,
-    known_browser: Buckets<String>,
+    limits: Arc<dyn Limits>,
+    account: Rate,
+    network: Rate,
+    spread: Rate,
+}
+
+impl std::fmt::Debug for Guessing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Guessing")
+    }
 }
 
 impl Guessing {
     /// Counts with these bounds.
     #[must_use]
-    pub fn new(config: &GuessingConfig) -> Self {
+    pub fn new(limits: Arc<dyn Limits>, config: &GuessingConfig) -> Self {
+        let rate = |burst, seconds: u64| Rate::new(burst, crate::config::seconds(seconds.min(86_400)));
         Self {
-            account_at_network: Buckets::new(config.account_burst, config.account_seconds),
-            network: Buckets::new(config.address_burst, config.address_seconds),
-            account: Buckets::new(config.spread_burst, config.spread_seconds),
-            known_browser: Buckets::new(config.account_burst, config.account_seconds),
+            limits,
+            account: rate(config.account_burst, config.account_seconds),
+            network: rate(config.address_burst, config.address_seconds),
+            spread: rate(config.spread_burst, config.spread_seconds),
         }
     }
 
     /// Takes a place for a try.
     ///
     /// # Errors
-    /// How long to wait, where there is none.
-    pub fn take(&self, guesser: &Guesser, now: OffsetDateTime) -> Result<(), Duration> {
-        if guesser.known_browser {
-            return self.known_browser.take(guesser.account.clone(), now);
-        }
-        self.network.take(guesser.network, now)?;
-        let pair = (guesser.account.clone(), guesser.network);
-        if let Err(wait) = self.account_at_network.take(pair.clone(), now) {
-            self.network.give_back(&guesser.network);
-            return Err(wait);
-        }
-        if let Err(wait) = self.account.take(guesser.account.clone(), now) {
-            self.network.give_back(&guesser.network);
-            self.account_at_network.give_back(&pair);
-            return Err(wait);
-        }
-        Ok(())
+    /// When it could not be told. The inner one: how long to wait, where there is none.
+    pub async fn take(&self, guesser: &Guesser, now: OffsetDateTime) -> Result<Result<(), Duration>, StoreError> {
+        self.limits.take(&self.buckets(guesser), now).await
     }
 
-    /// Gives the place back: the password was right, or it could not be told.
-    pub fn give_back(&self, guesser: &Guesser) {
-        if guesser.known_browser {
-            return self.known_browser.give_back(&guesser.account);
-        }
-        self.network.give_back(&guesser.network);
-        self.account_at_network.give_back(&(guesser.account.clone(), guesser.network));
-        self.account.give_back(&guesser.account);
-    }
-}
-
-/// Buckets by key, as the moment until which each is paid (the generic cell rate algorithm).
-#[derive(Debug)]
-pub(crate) struct Buckets<K> {
-    paid_until: Mutex<HashMap<K, OffsetDateTime>>,
-    burst: i32,
-    each: Duration,
-}
-
-/// The most keys that are counted. Beyond them those that are paid up are forgotten, then the ones nearest to it.
-const MOST_KEYS: usize = 50_000;
-
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn new(burst: u32, seconds: u64) -> Self {
-        Self::refilling(burst, crate::config::seconds(seconds.min(86_400)))
-    }
-
-    /// Buckets of this size, in which one place comes free so often.
-    pub(crate) fn refilling(burst: u32, each: Duration) -> Self {
-        Self { paid_until: Mutex::default(), burst: i32::try_from(burst).unwrap_or(i32::MAX).min(100_000), each }
-    }
-
-    /// Takes a place; where there is none, says how long to wait.
-    pub(crate) fn take(&self, key: K, now: OffsetDateTime) -> Result<(), Duration> {
-        let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
-        if paid.len() >= MOST_KEYS && !paid.contains_key(&key) {
-            make_room(&mut paid, now);
-        }
-        let until = paid.entry(key).or_insert(now);
-        let next = (*until).max(now) + self.each;
-        let wait = next - (now + self.each * self.burst);
-        if wait.is_positive() {
-            return Err(wait);
-        }
-        *until = next;
-        Ok(())
-    }
-
-    fn give_back(&self, key: &K) {
-        let mut paid = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = paid.get_mut(key) {
-            *until -= self.each;
+    /// Gives the place back: the password was right, or it could not be told. Where that fails, it comes free with time.
+    pub async fn give_back(&self, guesser: &Guesser, now: OffsetDateTime) {
+        if let Err(error) = self.limits.give_back(&self.buckets(guesser), now).await {
+            tracing::warn!(%error, "a try that was right stays counted");
         }
     }
-}
 
-fn make_room<K: Hash + Eq + Clone>(paid: &mut HashMap<K, OffsetDateTime>, now: OffsetDateTime) {
-    paid.retain(|_, until| *until > now);
-    if paid.len() >= MOST_KEYS {
-        let mut ends: Vec<_> = paid.values().copied().collect();
-        let middle = ends.len() / 2;
-        let (_, median, _) = ends.select_nth_unstable(middle);
-        let median = *median;
-        paid.retain(|_, until| *until > median);
+    fn buckets(&self, guesser: &Guesser) -> Vec<Bucket> {
+        let Guesser { account, network, known_browser } = guesser;
+        // The addresses are digested: the counts may be kept outside of this process.
+        let bucket = |what: &str, rate| Bucket { id: fingerprint(what), rate };
+        if *known_browser {
+            return vec![bucket(&format!("known\0{account}"), self.account)];
+        }
+        vec![
+            bucket(&format!("network\0{network}"), self.network),
+            bucket(&format!("pair\0{account}\0{network}"), self.account),
+            bucket(&format!("account\0{account}"), self.spread),
+        ]
     }
 }
 
@@ -178,32 +124,34 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+    use crate::store::InProcess;
 
     const NOW: OffsetDateTime = datetime!(2026-11-21 08:00 UTC);
 
     fn guessing() -> Guessing {
-        Guessing::new(&GuessingConfig {
+        let config = GuessingConfig {
             account_burst: 3,
             account_seconds: 30,
             address_burst: 5,
             address_seconds: 10,
             spread_burst: 6,
             spread_seconds: 60,
-        })
+        };
+        Guessing::new(Arc::new(InProcess::default()), &config)
     }
 
     fn jane(address: [u8; 4], known: bool) -> Guesser {
         Guesser::new("people", Some("acme"), "jane", IpAddr::from(address), known)
     }
 
-    #[test]
-    fn one_account_from_one_address_is_slowed_and_refills() {
+    #[tokio::test]
+    async fn one_account_from_one_address_is_slowed_and_refills() {
         let guessing = guessing();
         for _ in 0..3 {
-            guessing.take(&jane([10, 0, 0, 1], false), NOW).unwrap();
+            guessing.take(&jane([10, 0, 0, 1], false), NOW).await.unwrap().unwrap();
         }
-        assert_eq!(guessing.take(&jane([10, 0, 0, 1], false), NOW), Err(Duration::seconds(30)));
-        guessing.take(&jane([10, 0, 0, 1], false), NOW + Duration::seconds(30)).unwrap();
+        assert_eq!(guessing.take(&jane([10, 0, 0, 1], false), NOW).await.unwrap(), Err(Duration::seconds(30)));
+        guessing.take(&jane([10, 0, 0, 1], false), NOW + Duration::seconds(30)).await.unwrap().unwrap();
     }
 
     #[test]
@@ -217,40 +165,40 @@ mod tests {
         assert!(at("acme") != at("globex") && at("acme") != at("\nacme"));
     }
 
-    #[test]
-    fn no_one_else_locks_the_owner_out() {
+    #[tokio::test]
+    async fn no_one_else_locks_the_owner_out() {
         let guessing = guessing();
         for i in 0..6 {
-            guessing.take(&jane([10, 0, 1, i], false), NOW).unwrap();
+            guessing.take(&jane([10, 0, 1, i], false), NOW).await.unwrap().unwrap();
         }
-        assert!(guessing.take(&jane([10, 0, 2, 1], false), NOW).is_err(), "newcomers wait");
+        assert!(guessing.take(&jane([10, 0, 2, 1], false), NOW).await.unwrap().is_err(), "newcomers wait");
         for i in 0..5 {
             let name = format!("user{i}");
-            guessing.take(&Guesser::new("people", None, &name, IpAddr::from([10, 0, 2, 1]), false), NOW).unwrap();
+            guessing.take(&Guesser::new("people", None, &name, IpAddr::from([10, 0, 2, 1]), false), NOW).await.unwrap().unwrap();
         }
         for _ in 0..3 {
-            guessing.take(&jane([10, 0, 2, 1], true), NOW).unwrap();
+            guessing.take(&jane([10, 0, 2, 1], true), NOW).await.unwrap().unwrap();
         }
-        assert!(guessing.take(&jane([10, 0, 2, 1], true), NOW).is_err(), "and the owner's own guesses are slowed too");
+        assert!(guessing.take(&jane([10, 0, 2, 1], true), NOW).await.unwrap().is_err(), "and the owner's own guesses are slowed too");
     }
 
-    #[test]
-    fn one_address_over_many_accounts_is_slowed_and_others_are_not() {
+    #[tokio::test]
+    async fn one_address_over_many_accounts_is_slowed_and_others_are_not() {
         let guessing = guessing();
         let at = |name: String, last| Guesser::new("people", None, &name, IpAddr::from([10, 0, 0, last]), false);
         for i in 0..5 {
-            guessing.take(&at(format!("user{i}"), 1), NOW).unwrap();
+            guessing.take(&at(format!("user{i}"), 1), NOW).await.unwrap().unwrap();
         }
-        assert!(guessing.take(&at("user9".into(), 1), NOW).is_err());
-        guessing.take(&at("user9".into(), 2), NOW).unwrap();
+        assert!(guessing.take(&at("user9".into(), 1), NOW).await.unwrap().is_err());
+        guessing.take(&at("user9".into(), 2), NOW).await.unwrap().unwrap();
     }
 
-    #[test]
-    fn a_success_gives_its_place_back() {
+    #[tokio::test]
+    async fn a_success_gives_its_place_back() {
         let guessing = guessing();
         for _ in 0..50 {
-            guessing.take(&jane([10, 0, 0, 1], false), NOW).unwrap();
-            guessing.give_back(&jane([10, 0, 0, 1], false));
+            guessing.take(&jane([10, 0, 0, 1], false), NOW).await.unwrap().unwrap();
+            guessing.give_back(&jane([10, 0, 0, 1], false), NOW).await;
         }
     }
 
@@ -260,14 +208,5 @@ mod tests {
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
         assert_eq!(network("::ffff:10.0.0.1"), IpAddr::from([10, 0, 0, 1]));
-    }
-
-    #[test]
-    fn keys_are_bounded() {
-        let buckets = Buckets::new(3, 30);
-        for i in 0..(MOST_KEYS * 2) {
-            buckets.take(i, NOW).unwrap();
-        }
-        assert!(buckets.paid_until.lock().unwrap().len() <= MOST_KEYS);
     }
 }

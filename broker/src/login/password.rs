@@ -208,10 +208,10 @@ pub(super) async fn counted<T>(
     now: OffsetDateTime,
     look: impl Future<Output = Result<T, SignInError>>,
 ) -> Result<T, SignInError> {
-    guessing.take(guesser, now).map_err(SignInError::Slowed)?;
+    guessing.take(guesser, now).await?.map_err(SignInError::Slowed)?;
     let result = look.await;
     if !matches!(result, Err(SignInError::Wrong)) {
-        guessing.give_back(guesser);
+        guessing.give_back(guesser, now).await;
     }
     result
 }

@@ -294,13 +294,18 @@ fn database_fault(path: &Path, error: DatabaseError) -> OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::conformance;
+    use crate::store::conformance::{Fresh, Opening};
 
-    conformance::suite!(in_memory, conformance::Fresh::new(|| Box::new(Embedded::in_memory().unwrap())));
-    conformance::suite!(file, {
+    fn opened(store: Embedded) -> Opening {
+        let store: Arc<dyn Store> = Arc::new(store);
+        Box::pin(std::future::ready(store))
+    }
+
+    crate::store_suite!(in_memory, Fresh::new(|| opened(Embedded::in_memory().unwrap())));
+    crate::store_suite!(file, {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("denizen.db");
-        conformance::Fresh::reopening(folder, move || Box::new(Embedded::open(&path).unwrap()))
+        Fresh::reopening(folder, move || opened(Embedded::open(&path).unwrap()))
     });
 
     #[test]

@@ -7,13 +7,14 @@ use super::*;
 use crate::{
     config::GuessingConfig,
     login::{Admitted, CredentialSignIn, Guessing, PasswordSignIn, SessionError, SignInError, Typed, TypedCredential},
+    store::InProcess,
 };
 
 const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
 /// The two ways in, which count guesses together.
 fn ways_in(house: &House) -> (PasswordSignIn, CredentialSignIn) {
-    let guessing = Arc::new(Guessing::new(&GuessingConfig::default()));
+    let guessing = Arc::new(Guessing::new(Arc::new(InProcess::default()), &GuessingConfig::default()));
     let password = PasswordSignIn::new(Arc::clone(&house.admission), Arc::clone(&guessing));
     (password, CredentialSignIn::new(Arc::clone(&house.admission), guessing))
 }

@@ -157,7 +157,7 @@ impl House {
         let loaded =
             crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap_or_else(|faults| panic!("{faults}"));
         let store: Arc<dyn crate::store::Store> = Arc::new(Embedded::in_memory().unwrap());
-        let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) };
+        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(&store));
         let mut app = crate::build(loaded, seams).await.unwrap();
         let keystone = Arc::new(Keystone::new());
         let wired = app.admission.connectors().map(|way| {

@@ -75,7 +75,7 @@ impl House {
         });
         let loaded = crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap();
         let store: Arc<dyn crate::store::Store> = Arc::new(Embedded::in_memory().unwrap());
-        let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(SystemEntropy), store: Arc::clone(&store) };
+        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(&store));
         let mut app = crate::build(loaded, seams).await.unwrap();
         let upstream = Arc::new(Upstream::default());
         let wired = app.admission.connectors().map(|way| {

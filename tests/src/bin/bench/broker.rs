@@ -101,7 +101,7 @@ impl Broker {
             whole.extend(sections.clone());
         }
         let loaded = config::load_text(&configuration.to_string(), folder, "the benchmark's configuration")?;
-        let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store: Arc::new(Embedded::open(&file)?) };
+        let seams = Seams::alone(Arc::new(SystemClock), Arc::new(SystemEntropy), Arc::new(Embedded::open(&file)?));
         let app = Arc::new(denizen::build(loaded, seams).await?);
         serve(&app, listener, http::public(&app, None))?;
         Ok(Self { app, address })
