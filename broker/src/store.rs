@@ -3,11 +3,13 @@
 //! It owns the shape of a key and what one atomic step is. It does not know what the values mean. Each backend passes the
 //! conformance suite in `store/conformance.rs`.
 
+mod changes;
 pub mod conformance;
 pub mod embedded;
 mod lease;
 mod limits;
 mod peers;
+pub mod redis;
 #[cfg(test)]
 pub(crate) mod stand_in;
 
