@@ -20,6 +20,9 @@ use super::{
     watch::{Hearing, Watch},
 };
 
+/// Makes what speaks to a primary; it is given the way to have the map made anew.
+type Start<N> = dyn Fn(&Address, &Arc<Notify>) -> N + Send + Sync;
+
 /// How far apart two questions are at least.
 const APART: Duration = Duration::from_millis(50);
 
@@ -33,7 +36,7 @@ struct Shared<N> {
     topology: Topology,
     connecting: Arc<Connecting>,
     watch: Arc<Watch>,
-    start: Box<dyn Fn(&Address) -> Arc<N> + Send + Sync>,
+    start: Box<Start<N>>,
     map: ArcSwap<Map<N>>,
     again: Arc<Notify>,
     changed: latest::Sender<u64>,
@@ -64,7 +67,7 @@ impl<N: Send + Sync + 'static> Nodes<N> {
         topology: Topology,
         connecting: Arc<Connecting>,
         watch: Arc<Watch>,
-        start: impl Fn(&Address) -> Arc<N> + Send + Sync + 'static,
+        start: impl Fn(&Address, &Arc<Notify>) -> N + Send + Sync + 'static,
     ) -> Self {
         let map = ArcSwap::from_pointee(Map { held: Vec::new(), slots: Vec::new() });
         let again = Arc::new(Notify::new());
@@ -91,11 +94,6 @@ impl<N: Send + Sync + 'static> Nodes<N> {
     /// The map was found wrong: asks again at once.
     pub(super) fn again(&self) {
         self.shared.again.notify_one();
-    }
-
-    /// What [`Self::again`] does, for what speaks to a primary.
-    pub(super) fn resolver(&self) -> Arc<Notify> {
-        Arc::clone(&self.shared.again)
     }
 
     /// Counts the maps; told when there is a new one.
@@ -156,7 +154,7 @@ impl<N: Send + Sync + 'static> Shared<N> {
             Arc::clone(&self.watch),
             Arc::clone(&self.again),
         );
-        Arc::new(Held { node: (self.start)(&address), address, hearing })
+        Arc::new(Held { node: Arc::new((self.start)(&address, &self.again)), address, hearing })
     }
 }
 

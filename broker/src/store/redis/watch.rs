@@ -150,7 +150,7 @@ impl Watch {
     }
 
     /// What a primary says unasked.
-    fn hear(&self, push: &PushInfo) {
+    fn take_in(&self, push: &PushInfo) {
         let Some(bytes) = message_in(push, self.channel.as_bytes()) else { return };
         match message::parse(bytes) {
             Some(Message::Records(records)) => {
@@ -217,3 +217,6 @@ impl Peers for Watch {
         self.news.subscribe()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ async fn hear(way: &Way, primary: &Primary) -> Result<Infallible, Lost> {
         let (watch, closed) = (Arc::clone(watch), Arc::clone(&closed));
         move |push: PushInfo| match push.kind {
             PushKind::Disconnection => closed.notify_one(),
-            _ => watch.hear(&push),
+            _ => watch.take_in(&push),
         }
     };
     let mut connection = connecting.open_hearing(address, ANSWERS_WITHIN, on_push).await?;
