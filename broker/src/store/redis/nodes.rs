@@ -9,7 +9,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::{
-    sync::{Notify, watch as latest},
+    sync::Notify,
     task::AbortHandle,
     time::{sleep, timeout},
 };
@@ -20,11 +20,11 @@ use super::{
     watch::{Hearing, Watch},
 };
 
-/// Makes what speaks to a primary; it is given the way to have the map made anew.
-type Start<N> = dyn Fn(&Address, &Arc<Notify>) -> N + Send + Sync;
-
 /// How far apart two questions are at least.
 const APART: Duration = Duration::from_millis(50);
+
+/// Makes what speaks to a primary, given what it is to tell when it finds the map wrong.
+type Starting<N> = Box<dyn Fn(&Address, &Arc<Notify>) -> Arc<N> + Send + Sync>;
 
 /// The primaries, each with what speaks to it (`N`).
 pub(super) struct Nodes<N> {
@@ -36,10 +36,9 @@ struct Shared<N> {
     topology: Topology,
     connecting: Arc<Connecting>,
     watch: Arc<Watch>,
-    start: Box<Start<N>>,
+    start: Starting<N>,
     map: ArcSwap<Map<N>>,
     again: Arc<Notify>,
-    changed: latest::Sender<u64>,
     trouble: Mutex<Option<String>>,
 }
 
@@ -67,13 +66,11 @@ impl<N: Send + Sync + 'static> Nodes<N> {
         topology: Topology,
         connecting: Arc<Connecting>,
         watch: Arc<Watch>,
-        start: impl Fn(&Address, &Arc<Notify>) -> N + Send + Sync + 'static,
+        start: impl Fn(&Address, &Arc<Notify>) -> Arc<N> + Send + Sync + 'static,
     ) -> Self {
         let map = ArcSwap::from_pointee(Map { held: Vec::new(), slots: Vec::new() });
         let again = Arc::new(Notify::new());
-        let changed = latest::Sender::new(0);
-        let shared =
-            Arc::new(Shared { topology, connecting, watch, start: Box::new(start), map, again, changed, trouble: Mutex::default() });
+        let shared = Arc::new(Shared { topology, connecting, watch, start: Box::new(start), map, again, trouble: Mutex::default() });
         let task = tokio::spawn(Arc::clone(&shared).keep()).abort_handle();
         Self { shared, task }
     }
@@ -94,11 +91,6 @@ impl<N: Send + Sync + 'static> Nodes<N> {
     /// The map was found wrong: asks again at once.
     pub(super) fn again(&self) {
         self.shared.again.notify_one();
-    }
-
-    /// Counts the maps; told when there is a new one.
-    pub(super) fn changes(&self) -> latest::Receiver<u64> {
-        self.shared.changed.subscribe()
     }
 
     /// Why the map could not be made anew, the last time; `None` where it could.
@@ -132,7 +124,6 @@ impl<N: Send + Sync + 'static> Shared<N> {
             // First what is heard, then what is asked: no look at a primary that is not among those that are heard.
             self.watch.set_primaries(held.iter().map(|held| Arc::clone(held.hearing.primary())).collect());
             self.map.store(Arc::new(Map { held, slots: slots_of(&primaries) }));
-            self.changed.send_modify(|count| *count += 1);
             let addresses: Vec<_> = primaries.iter().map(|primary| primary.address.to_string()).collect();
             tracing::info!(primaries = addresses.join(", "), "the store's primaries");
         }
@@ -154,7 +145,7 @@ impl<N: Send + Sync + 'static> Shared<N> {
             Arc::clone(&self.watch),
             Arc::clone(&self.again),
         );
-        Arc::new(Held { node: Arc::new((self.start)(&address, &self.again)), address, hearing })
+        Arc::new(Held { node: (self.start)(&address, &self.again), address, hearing })
     }
 }
 

@@ -56,6 +56,15 @@ impl Recent {
         }
     }
 
+    /// The lowest version that a record can have which the server has not lost; 0 where nothing is known of it.
+    pub(super) fn floor(&self, digest: Digest) -> u64 {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).changes.get(&digest) {
+            Some(Change::Written(known)) => *known,
+            Some(Change::Deleted(until)) => until.saturating_add(1),
+            None => 0,
+        }
+    }
+
     /// Whether a record that the server shows in this version was written or deleted since: then the server has lost that.
     pub(super) fn is_lost(&self, digest: Digest, version: u64) -> bool {
         self.is_lost_at(digest, version, Instant::now())

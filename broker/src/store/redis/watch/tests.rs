@@ -130,7 +130,7 @@ fn watching(redis: serde_json::Value) -> (Arc<Watch>, Nodes<()>) {
     let connecting = Arc::new(Connecting::new(&config).unwrap());
     let topology = Topology::new(&config, Arc::clone(&connecting)).unwrap();
     let watch = Arc::new(Watch::new(CHANNEL.to_owned(), topology.has_sentinels(), false));
-    let nodes = Nodes::start(topology, connecting, Arc::clone(&watch), |_, _| ());
+    let nodes = Nodes::start(topology, connecting, Arc::clone(&watch), |_, _| Arc::new(()));
     (watch, nodes)
 }
 
