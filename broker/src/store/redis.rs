@@ -1,0 +1,286 @@
+//! The store on Redis, which several replicas share: one server, or one that Sentinel watches over, or a Cluster.
+//!
+//! This file owns what a call is: which server it goes to, within what time, and when it is tried again. `redis/layout.rs` owns the names
+//! of keys, `redis/scripts.rs` the scripts and their calls, `redis/lanes.rs` the writing, `redis/line.rs` one connection that is kept
+//! up, `redis/node.rs` one primary, `redis/fault.rs` what an error means, `redis/scan.rs` the way through all records.
+
+mod connecting;
+mod fault;
+mod lanes;
+mod layout;
+mod line;
+mod node;
+mod nodes;
+mod scan;
+mod scripts;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use redis::{Cmd, FromRedisValue as _, Value, cmd};
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep, timeout_at};
+
+pub use self::connecting::ConnectError;
+use self::{
+    connecting::{Address, Connecting},
+    fault::Fault,
+    lanes::Acknowledged,
+    layout::Layout,
+    node::Node,
+    nodes::Nodes,
+};
+use super::{Alone, Batch, Bucket, Entry, Key, Kind, Limits, Listing, Mark, Outcome, Partition, Peers, Store, StoreError, record};
+use crate::{config::RedisConfig, outage::Trouble};
+
+/// For how long a call waits for a connection where there is none.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The pauses between tries of one call: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+/// The most records in one page of a listing.
+const LISTING_MOST: usize = 1_000;
+
+/// The store on Redis.
+pub struct Redis {
+    layout: Layout,
+    nodes: Nodes,
+    deadline: Duration,
+    trouble: Trouble,
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redis")
+    }
+}
+
+impl Redis {
+    /// Begins to connect, and does not wait for it: until there is a connection, calls are unavailable.
+    ///
+    /// # Errors
+    /// When what is configured can not be used.
+    pub async fn connect(config: &RedisConfig) -> Result<Self, ConnectError> {
+        let connecting = Arc::new(Connecting::new(config)?);
+        let deadline = connecting.deadline();
+        let by = config.acknowledged_by();
+        let acknowledged = (by > 0).then_some(Acknowledged { by, within: deadline / 2 });
+        let address = Address::parse(config.address.as_deref().unwrap_or_default())?;
+        let nodes = Nodes::start(address, &connecting, acknowledged);
+        Ok(Self { layout: Layout::new(&config.prefix), nodes, deadline, trouble: Trouble::default() })
+    }
+
+    /// The other replicas.
+    #[must_use]
+    pub fn peers(&self) -> Arc<dyn Peers> {
+        Arc::new(Alone)
+    }
+
+    /// Asks the primary of a slot. What was surely not done is asked again, and a question that changes nothing (`is_question`) once more
+    /// where its connection broke; until the deadline, and where there is no connection for [`PATIENCE`] only.
+    async fn at<T, F>(&self, slot: u16, is_question: bool, ask: impl Fn(Arc<Node>) -> F + Send) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>> + Send,
+    {
+        let began = Instant::now();
+        let until = began + self.deadline;
+        let (mut pause, longest) = PAUSES;
+        let mut may_repeat = is_question;
+        loop {
+            let asked = match self.nodes.of(slot) {
+                Some(node) => {
+                    let late = || Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis()));
+                    timeout_at(until, ask(node)).await.unwrap_or_else(|_| Err(late()))
+                }
+                None => Err(Fault::Unreachable("no server is known to be the primary".to_owned())),
+            };
+            let fault = match asked {
+                Ok(answer) => {
+                    if let Some(calls) = self.trouble.end() {
+                        tracing::warn!(calls, "the store is available again");
+                    }
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            if fault.asks_to_resolve() {
+                self.nodes.again();
+            }
+            let repeats = match fault {
+                Fault::Unanswered(_) => std::mem::take(&mut may_repeat),
+                _ => fault.is_surely_undone(),
+            };
+            let patience = if matches!(fault, Fault::Unreachable(_)) { (began + PATIENCE).min(until) } else { until };
+            if !repeats || Instant::now() + pause >= patience {
+                if self.trouble.meet(Instant::now()) {
+                    tracing::error!(%fault, "the store is unavailable");
+                }
+                return Err(fault);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+
+    /// Asks one question, which changes nothing.
+    async fn question(&self, slot: u16, command: Cmd) -> Result<Value, Fault> {
+        let command = Arc::new(command);
+        self.at(slot, true, |node| {
+            let command = Arc::clone(&command);
+            async move { node.ask(&command).await }
+        })
+        .await
+    }
+
+    /// What is stored under some keys of one slot, seen at one moment.
+    async fn stored(&self, slot: u16, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+        let mut command = cmd("MGET");
+        command.arg(keys);
+        let stored = Vec::<Option<Vec<u8>>>::from_redis_value(self.question(slot, command).await?).map_err(|_| no_such_answer())?;
+        if stored.len() == keys.len() { Ok(stored) } else { Err(no_such_answer()) }
+    }
+
+    /// Until when each of these records is there; `None` for one that is not. Those of one partition are seen at one moment.
+    async fn live_until(&self, keys: &[Key], now: i64) -> Result<Vec<Option<i64>>, Fault> {
+        let mut partitions: Vec<&Partition> = keys.iter().map(Key::partition).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        let mut live = vec![None; keys.len()];
+        for partition in partitions {
+            let (places, names): (Vec<_>, Vec<_>) = keys
+                .iter()
+                .enumerate()
+                .filter(|(_, key)| key.partition() == partition)
+                .map(|(place, key)| (place, self.layout.record(key)))
+                .unzip();
+            let stored = self.stored(layout::slot(partition), &names).await?;
+            for (place, stored) in places.into_iter().zip(stored) {
+                if let Some(live) = live.get_mut(place) {
+                    *live = stored.and_then(|stored| record::live_until(&stored, now));
+                }
+            }
+        }
+        Ok(live)
+    }
+
+    /// Carries a batch out that has keys, all of one partition.
+    async fn carry_out(&self, batch: &Batch, partition: &Partition, now: OffsetDateTime) -> Result<Outcome, Fault> {
+        let Some(call) = scripts::commit(&self.layout, batch, now, Kind::is_watched) else { return Ok(Outcome::Committed) };
+        let call = Arc::new(call);
+        let mut changed = batch.put.iter().map(|(key, ..)| key).chain(&batch.delete);
+        let must_be_kept = changed.any(|key| !key.kind().may_be_lost());
+        let done = self
+            .at(layout::slot(partition), false, |node| {
+                let call = Arc::clone(&call);
+                async move { node.commit(call, must_be_kept).await }
+            })
+            .await?;
+        Ok(done.outcome)
+    }
+
+    async fn try_buckets(&self, buckets: &[Bucket], takes: bool, now: OffsetDateTime) -> Result<Result<(), time::Duration>, Fault> {
+        let call = Arc::new(scripts::limits(&self.layout, buckets, takes, now));
+        let asked = self.at(layout::slot_of_limits(), false, |node| {
+            let call = Arc::clone(&call);
+            async move {
+                match node.ask(&call.command(false)).await {
+                    Err(Fault::NoScript) => node.ask(&call.command(true)).await,
+                    answer => answer,
+                }
+            }
+        });
+        scripts::taken(asked.await?)
+    }
+}
+
+#[async_trait]
+impl Store for Redis {
+    async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
+        let mut command = cmd("GET");
+        command.arg(self.layout.record(key));
+        let answer = self.question(layout::slot(key.partition()), command).await?;
+        let stored = Option::<Vec<u8>>::from_redis_value(answer).map_err(|_| no_such_answer())?;
+        Ok(stored.and_then(|stored| record::live(&stored, record::moment(now))))
+    }
+
+    async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
+        Ok(self.live_until(keys, record::moment(now)).await?.iter().map(Option::is_some).collect())
+    }
+
+    async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
+        Ok((self.present(keys, now).await?, None))
+    }
+
+    async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
+        let mut keys = batch.expect.iter().map(|(key, _)| key).chain(batch.put.iter().map(|(key, ..)| key)).chain(&batch.delete);
+        let Some(partition) = keys.next().map(|key| key.partition().clone()) else { return Ok(Outcome::Committed) };
+        if keys.any(|key| *key.partition() != partition) {
+            return Err(StoreError::SpansPartitions);
+        }
+        Ok(self.carry_out(&batch, &partition, now).await?)
+    }
+
+    async fn list(
+        &self,
+        partition: &Partition,
+        kind: Kind,
+        cursor: Option<&str>,
+        limit: usize,
+        now: OffsetDateTime,
+    ) -> Result<Listing, StoreError> {
+        if !kind.is_listed() {
+            return Err(StoreError::Unavailable(format!("records of {} are not listed", kind.as_str()).into()));
+        }
+        let (slot, index, limit) = (layout::slot(partition), self.layout.index(partition, kind), limit.clamp(1, LISTING_MOST));
+        let now = record::moment(now);
+        let mut listing = Listing::default();
+        let mut after = cursor.map(str::to_owned);
+        loop {
+            let mut command = cmd("ZRANGEBYLEX");
+            command.arg(&index).arg(after.as_ref().map_or_else(|| "-".to_owned(), |id| format!("({id}"))).arg("+");
+            command.arg("LIMIT").arg(0).arg(limit + 1);
+            let answer = self.question(slot, command).await?;
+            let ids = Vec::<String>::from_redis_value(answer).map_err(|_| no_such_answer())?;
+            let Some(last) = ids.last().cloned() else { return Ok(listing) };
+            let is_end = ids.len() <= limit;
+            let names: Vec<_> = ids.iter().map(|id| self.layout.of(partition, kind, id)).collect();
+            for (id, stored) in ids.into_iter().zip(self.stored(slot, &names).await?) {
+                let Some(entry) = stored.and_then(|stored| record::live(&stored, now)) else { continue };
+                if listing.entries.len() == limit {
+                    listing.next = listing.entries.last().map(|(id, _)| id.clone());
+                    return Ok(listing);
+                }
+                listing.entries.push((id, entry));
+            }
+            if is_end {
+                return Ok(listing);
+            }
+            after = Some(last);
+        }
+    }
+
+    /// Records leave by themselves.
+    async fn sweep(&self, _now: OffsetDateTime, _limit: usize) -> Result<usize, StoreError> {
+        Ok(0)
+    }
+}
+
+#[async_trait]
+impl Limits for Redis {
+    async fn take(&self, buckets: &[Bucket], now: OffsetDateTime) -> Result<Result<(), time::Duration>, StoreError> {
+        if buckets.is_empty() {
+            return Ok(Ok(()));
+        }
+        Ok(self.try_buckets(buckets, true, now).await?)
+    }
+
+    async fn give_back(&self, buckets: &[Bucket], now: OffsetDateTime) -> Result<(), StoreError> {
+        if buckets.is_empty() {
+            return Ok(());
+        }
+        Ok(self.try_buckets(buckets, false, now).await.map(drop)?)
+    }
+}
+
+fn no_such_answer() -> Fault {
+    Fault::Unanswered("an answer of another form".to_owned())
+}
