@@ -4,6 +4,7 @@
 //! conformance suite in `store/conformance.rs`.
 
 mod backend;
+mod changes;
 pub mod conformance;
 pub mod embedded;
 mod lease;

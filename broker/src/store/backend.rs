@@ -44,8 +44,8 @@ impl fmt::Debug for Backend {
 }
 
 impl Backend {
-    /// Opens it. Without a file and without Redis everything is in memory, and the log says so. Whether Redis is reachable is not waited for:
-    /// it is unavailable until it is.
+    /// Opens it. Without a file and without Redis everything is in memory, and the log says so. A Redis that is
+    /// not reachable is no fault: it is unavailable until it is.
     ///
     /// # Errors
     /// When what is configured can not be used.

@@ -3,10 +3,11 @@
 //! This file owns opening and reading. `embedded/layout.rs` owns the stored form, `embedded/writer.rs` the one thread that
 //! writes: it puts the batches that wait into one transaction, so that a flush of the disk is paid once for all of them.
 
-mod changes;
 #[cfg(test)]
 mod crash;
 mod layout;
+#[cfg(test)]
+mod looks;
 mod writer;
 
 use std::{
@@ -23,8 +24,8 @@ use redb::{
 };
 use time::OffsetDateTime;
 
-use self::{changes::Changes, writer::Writer};
-use super::{Batch, Entry, Kept, Key, Kind, Listing, Mark, Outcome, Partition, Scan, Scanned, Store, StoreError, record};
+use self::writer::Writer;
+use super::{Batch, Entry, Kept, Key, Kind, Listing, Mark, Outcome, Partition, Scan, Scanned, Store, StoreError, changes::Changes, record};
 
 /// What redb may keep of the file in memory, in bytes.
 const CACHE: usize = 8 << 20;

@@ -2,17 +2,23 @@
 //!
 //! This file owns what a call is: which server it goes to, within what time, and when it is tried again. `redis/layout.rs` owns the names
 //! of keys, `redis/scripts.rs` the scripts and their calls, `redis/lanes.rs` the writing, `redis/line.rs` one connection that is kept
-//! up, `redis/node.rs` one primary, `redis/fault.rs` what an error means, `redis/scan.rs` the way through all records.
+//! up, `redis/node.rs` one primary, `redis/fault.rs` what an error means, `redis/scan.rs` the way through all records;
+//! `redis/connecting.rs` how a server is reached, `redis/topology.rs` and `redis/nodes.rs` which servers are the primaries,
+//! `redis/watch.rs` and `redis/message.rs` what replicas hear of each other, `redis/recent.rs` what a server may not take back.
 
 mod connecting;
 mod fault;
 mod lanes;
 mod layout;
 mod line;
+mod message;
 mod node;
 mod nodes;
+mod recent;
 mod scan;
 mod scripts;
+mod topology;
+mod watch;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,14 +29,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::connecting::ConnectError;
 use self::{
-    connecting::{Address, Connecting},
-    fault::Fault,
-    lanes::Acknowledged,
-    layout::Layout,
-    node::Node,
-    nodes::Nodes,
+    connecting::Connecting, fault::Fault, lanes::Acknowledged, layout::Layout, message::Change, node::Node, nodes::Nodes, scripts::Done,
+    topology::Topology, watch::Watch,
 };
-use super::{Alone, Batch, Bucket, Entry, Key, Kind, Limits, Listing, Mark, Outcome, Partition, Peers, Store, StoreError, record};
+use super::{Batch, Bucket, Entry, Key, Kind, Limits, Listing, Mark, Outcome, Partition, Peers, Store, StoreError, record};
 use crate::{config::RedisConfig, outage::Trouble};
 
 /// For how long a call waits for a connection where there is none.
@@ -43,7 +45,8 @@ const LISTING_MOST: usize = 1_000;
 /// The store on Redis.
 pub struct Redis {
     layout: Layout,
-    nodes: Nodes,
+    nodes: Nodes<Node>,
+    watch: Arc<Watch>,
     deadline: Duration,
     trouble: Trouble,
 }
@@ -55,7 +58,7 @@ impl fmt::Debug for Redis {
 }
 
 impl Redis {
-    /// Begins to connect, and does not wait for it: until there is a connection, calls are unavailable.
+    /// Connects. Where no server is reachable within the deadline, it is no fault: calls are unavailable until one is.
     ///
     /// # Errors
     /// When what is configured can not be used.
@@ -64,15 +67,28 @@ impl Redis {
         let deadline = connecting.deadline();
         let by = config.acknowledged_by();
         let acknowledged = (by > 0).then_some(Acknowledged { by, within: deadline / 2 });
-        let address = Address::parse(config.address.as_deref().unwrap_or_default())?;
-        let nodes = Nodes::start(address, &connecting, acknowledged);
-        Ok(Self { layout: Layout::new(&config.prefix), nodes, deadline, trouble: Trouble::default() })
+        let layout = Layout::new(&config.prefix);
+        let topology = Topology::new(config, Arc::clone(&connecting))?;
+        let watch = Arc::new(Watch::new(layout.channel(), topology.has_sentinels(), acknowledged.is_none()));
+        let reaching = Arc::clone(&connecting);
+        let nodes = Nodes::start(topology, connecting, Arc::clone(&watch), move |address, again| {
+            Arc::new(Node::start(address.clone(), &reaching, again, acknowledged))
+        });
+        let until = Instant::now() + deadline;
+        while Instant::now() < until {
+            let nodes = nodes.all();
+            if !nodes.is_empty() && nodes.iter().all(|node| node.is_open()) {
+                break;
+            }
+            sleep(PAUSES.0).await;
+        }
+        Ok(Self { layout, nodes, watch, deadline, trouble: Trouble::default() })
     }
 
     /// The other replicas.
     #[must_use]
     pub fn peers(&self) -> Arc<dyn Peers> {
-        Arc::new(Alone)
+        Arc::<Watch>::clone(&self.watch)
     }
 
     /// Asks the primary of a slot. What was surely not done is asked again, and a question that changes nothing (`is_question`) once more
@@ -91,7 +107,10 @@ impl Redis {
                     let late = || Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis()));
                     timeout_at(until, ask(node)).await.unwrap_or_else(|_| Err(late()))
                 }
-                None => Err(Fault::Unreachable("no server is known to be the primary".to_owned())),
+                None => {
+                    let why = self.nodes.trouble();
+                    Err(Fault::Unreachable(why.unwrap_or_else(|| "no server is known to be the primary".to_owned())))
+                }
             };
             let fault = match asked {
                 Ok(answer) => {
@@ -136,7 +155,16 @@ impl Redis {
         let mut command = cmd("MGET");
         command.arg(keys);
         let stored = Vec::<Option<Vec<u8>>>::from_redis_value(self.question(slot, command).await?).map_err(|_| no_such_answer())?;
-        if stored.len() == keys.len() { Ok(stored) } else { Err(no_such_answer()) }
+        if stored.len() != keys.len() {
+            return Err(no_such_answer());
+        }
+        Ok(keys.iter().zip(stored).map(|(key, stored)| stored.filter(|stored| !self.has_come_back(key, stored))).collect())
+    }
+
+    /// Whether this is what the server lost a change of: it counts as absent.
+    fn has_come_back(&self, key: &[u8], stored: &[u8]) -> bool {
+        let version = || record::parts(stored).map_or(0, |(version, ..)| version);
+        self.watch.recent().is_some_and(|recent| recent.is_lost(layout::told_as(key), version()))
     }
 
     /// Until when each of these records is there; `None` for one that is not. Those of one partition are seen at one moment.
@@ -164,7 +192,10 @@ impl Redis {
 
     /// Carries a batch out that has keys, all of one partition.
     async fn carry_out(&self, batch: &Batch, partition: &Partition, now: OffsetDateTime) -> Result<Outcome, Fault> {
-        let Some(call) = scripts::commit(&self.layout, batch, now, Kind::is_watched) else { return Ok(Outcome::Committed) };
+        let recent = self.watch.recent();
+        let is_named = |kind: Kind| kind.is_watched() || recent.is_some() && !kind.may_be_lost();
+        let floor = |name: &[u8]| recent.map_or(0, |recent| recent.floor(layout::told_as(name)));
+        let Some(call) = scripts::commit(&self.layout, batch, now, is_named, floor) else { return Ok(Outcome::Committed) };
         let call = Arc::new(call);
         let mut changed = batch.put.iter().map(|(key, ..)| key).chain(&batch.delete);
         let must_be_kept = changed.any(|key| !key.kind().may_be_lost());
@@ -173,8 +204,28 @@ impl Redis {
                 let call = Arc::clone(&call);
                 async move { node.commit(call, must_be_kept).await }
             })
-            .await?;
-        Ok(done.outcome)
+            .await;
+        if !done.as_ref().is_ok_and(|done| done.outcome == Outcome::Conflict) {
+            self.note(batch, done.as_ref().ok());
+        }
+        Ok(done?.outcome)
+    }
+
+    /// What this replica's own batch changed, or may have: known here before it is answered.
+    fn note(&self, batch: &Batch, done: Option<&Done>) {
+        let noted = |key: &Key, change: Option<Change>| {
+            let digest = layout::told_as(&self.layout.record(key));
+            if let (Some(recent), Some(change), false) = (self.watch.recent(), change, key.kind().may_be_lost()) {
+                recent.note(digest, change);
+            }
+            self.watch.touch(&digest);
+        };
+        for key in &batch.delete {
+            noted(key, done.map(|done| Change::Deleted(done.time)));
+        }
+        for ((key, ..), place) in batch.put.iter().zip(1..) {
+            noted(key, done.map(|done| Change::Written(done.time.saturating_add(place))));
+        }
     }
 
     async fn try_buckets(&self, buckets: &[Bucket], takes: bool, now: OffsetDateTime) -> Result<Result<(), time::Duration>, Fault> {
@@ -195,11 +246,12 @@ impl Redis {
 #[async_trait]
 impl Store for Redis {
     async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
+        let name = self.layout.record(key);
         let mut command = cmd("GET");
-        command.arg(self.layout.record(key));
+        command.arg(&name);
         let answer = self.question(layout::slot(key.partition()), command).await?;
         let stored = Option::<Vec<u8>>::from_redis_value(answer).map_err(|_| no_such_answer())?;
-        Ok(stored.and_then(|stored| record::live(&stored, record::moment(now))))
+        Ok(stored.filter(|stored| !self.has_come_back(&name, stored)).and_then(|stored| record::live(&stored, record::moment(now))))
     }
 
     async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {
@@ -207,7 +259,19 @@ impl Store for Redis {
     }
 
     async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
-        Ok((self.present(keys, now).await?, None))
+        let digests: Vec<_> = keys.iter().map(|key| layout::told_as(&self.layout.record(key))).collect();
+        // Before the look: what changes after this, the mark does not know.
+        let counts = self.watch.before_look(&digests);
+        let from = record::moment(now);
+        let live = self.live_until(keys, from).await?;
+        let until = live.iter().flatten().copied().min().unwrap_or(record::NEVER);
+        let is_watched = keys.iter().all(|key| key.kind().is_watched());
+        let mark = counts.filter(|_| is_watched).map(|counts| Mark { from, until, counts });
+        Ok((live.iter().map(Option::is_some).collect(), mark))
+    }
+
+    fn is_as_seen(&self, mark: &Mark, now: OffsetDateTime) -> bool {
+        (mark.from..mark.until).contains(&record::moment(now)) && self.watch.is_as_counted(&mark.counts)
     }
 
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {

@@ -25,17 +25,19 @@ local function bytes(number)
   return struct.pack('>I4I4', math.floor(number / 4294967296), number % 4294967296)
 end
 
+-- Of each expectation: what is expected, the lowest version that counts as there, and a version.
 for i = 1, expectations do
   local head = redis.call('GETRANGE', KEYS[i], 0, 15)
-  local is_there = #head == 16 and now < number(head, 9)
   local expected = take()
+  local what = string.sub(expected, 1, 1)
+  local is_there = #head == 16 and now < number(head, 9) and number(head, 1) >= number(expected, 2)
   local holds
-  if expected == 'absent' then
+  if what == 'a' then
     holds = not is_there
-  elseif expected == 'present' then
+  elseif what == 'p' then
     holds = is_there
   else
-    holds = is_there and string.sub(head, 1, 8) == expected
+    holds = is_there and string.sub(head, 1, 8) == string.sub(expected, 10)
   end
   if not holds then
     return {0}

@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn what_may_have_been_done_is_not_tried_again() {
-        for text in ["ERR user_script:1: something", "WRONGTYPE Operation against a key", "UNBLOCKED instance state changed", "OOM no", "X"] {
+        for text in ["ERR user_script:1: something", "WRONGTYPE Operation against a key", "UNBLOCKED instance state changed", "OOM no", "X"]
+        {
             assert!(!said(text).is_surely_undone(), "{text}");
         }
         let broken = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));

@@ -55,9 +55,9 @@ impl Line {
                 match open(&connecting, &address).await {
                     Ok(open) => {
                         let lost = Arc::clone(&open.lost);
-                        changed.send_replace(Ok(open));
+                        drop(changed.send_replace(Ok(open)));
                         lost.notified().await;
-                        changed.send_replace(Err(Fault::Unreachable(format!("{address}: the connection is lost"))));
+                        drop(changed.send_replace(Err(Fault::Unreachable(format!("{address}: the connection is lost")))));
                     }
                     Err(fault) => drop(changed.send_replace(Err(fault))),
                 }

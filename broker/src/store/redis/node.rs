@@ -48,6 +48,12 @@ impl Node {
         &self.address
     }
 
+    /// Whether it can be read and written.
+    pub(super) fn is_open(&self) -> bool {
+        let lanes = self.kept.iter().chain([&self.others]);
+        self.reader().is_ok() && lanes.map(Lanes::are_open).all(|open| open.is_ok())
+    }
+
     /// Carries a batch out. `must_be_kept`: it is answered as committed once replicas have it, where they are waited for at all.
     pub(super) async fn commit(&self, call: Arc<Call>, must_be_kept: bool) -> Result<Done, Fault> {
         let lanes = self.kept.as_ref().filter(|_| must_be_kept).unwrap_or(&self.others);

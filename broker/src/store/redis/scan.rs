@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redis::{FromRedisValue as _, Value};
 
-use super::{Redis, fault::Fault, layout, layout::SLOTS, no_such_answer, node::Node};
+use super::{Redis, fault::Fault, layout::SLOTS, no_such_answer, node::Node};
 use crate::store::{Kept, Scan, Scanned, StoreError, record};
 
 /// Where a scan stands.
@@ -75,8 +75,11 @@ impl Redis {
             for name in &names {
                 pipe.cmd("GET").arg(name);
             }
-            for (key, stored) in keys.into_iter().zip(node.ask_all(&pipe).await?) {
+            for ((key, name), stored) in keys.into_iter().zip(names).zip(node.ask_all(&pipe).await?) {
                 let Value::BulkString(stored) = stored else { continue };
+                if self.has_come_back(&name, &stored) {
+                    continue;
+                }
                 let Some((version, expires_at, value)) = record::parts(&stored) else { continue };
                 records.push(Kept { key, value: value.to_vec(), expires_at: record::expiry(expires_at), version });
             }

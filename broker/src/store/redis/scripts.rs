@@ -53,8 +53,15 @@ pub(super) struct Done {
     pub(super) time: u64,
 }
 
-/// A batch as a call; `None` for one without keys. The other replicas are told of each record that changes whose kind `is_named`.
-pub(super) fn commit(layout: &Layout, batch: &Batch, now: OffsetDateTime, is_named: impl Fn(Kind) -> bool) -> Option<Call> {
+/// A batch as a call; `None` for one without keys. The other replicas are told of each record that changes whose kind `is_named`; what is
+/// there in a version below its `floor` counts as absent.
+pub(super) fn commit(
+    layout: &Layout,
+    batch: &Batch,
+    now: OffsetDateTime,
+    is_named: impl Fn(Kind) -> bool,
+    floor: impl Fn(&[u8]) -> u64,
+) -> Option<Call> {
     let keys = || batch.expect.iter().map(|(key, _)| key).chain(&batch.delete).chain(batch.put.iter().map(|(key, ..)| key));
     let partition = keys().next()?.partition();
     let names: Vec<_> = keys().map(|key| layout.record(key)).collect();
@@ -71,15 +78,16 @@ pub(super) fn commit(layout: &Layout, batch: &Batch, now: OffsetDateTime, is_nam
         decimal(batch.put.len()),
         decimal(told.len()),
     ];
-    arguments.extend(batch.expect.iter().map(|(_, expect)| match expect {
-        Expect::Absent => b"absent".to_vec(),
-        Expect::Present => b"present".to_vec(),
-        Expect::Version(version) => version.to_be_bytes().to_vec(),
+    arguments.extend(batch.expect.iter().zip(&names).map(|((_, expect), name)| {
+        let (what, version) = match expect {
+            Expect::Absent => (b'a', 0),
+            Expect::Present => (b'p', 0),
+            Expect::Version(version) => (b'v', *version),
+        };
+        [[what].as_slice(), &floor(name).to_be_bytes(), &version.to_be_bytes()].concat()
     }));
     arguments.extend(told.into_iter().map(|kind| kind.as_str().as_bytes().to_vec()));
-    arguments.extend(changed().map(|key| {
-        if is_named(key.kind()) { layout::told_as(&layout.record(key)).to_vec() } else { vec![] }
-    }));
+    arguments.extend(changed().map(|key| if is_named(key.kind()) { layout::told_as(&layout.record(key)).to_vec() } else { vec![] }));
     let whose = |key: &Key| {
         let listed = if key.kind().is_listed() { key.kind().as_str() } else { "" };
         [listed.as_bytes().to_vec(), key.id().as_bytes().to_vec()]
@@ -154,7 +162,7 @@ mod tests {
         let now = OffsetDateTime::UNIX_EPOCH;
         let lasts = |expires_at| {
             let batch = Batch::new().put(Key::system(Kind::Probe, "x"), vec![7], expires_at);
-            let call = commit(&layout, &batch, now, |_| false).unwrap();
+            let call = commit(&layout, &batch, now, |_| false, |_| 0).unwrap();
             let [.., expiry, _, lasts, value] = call.arguments.as_slice() else { panic!("too few") };
             assert_eq!(value, &[7]);
             (i64::from_be_bytes(expiry.as_slice().try_into().unwrap()), String::from_utf8(lasts.clone()).unwrap())
@@ -170,7 +178,8 @@ mod tests {
         assert_eq!(done(Value::Array(vec![Value::Int(0)])).unwrap().outcome, Outcome::Conflict);
         let committed = done(Value::Array(vec![Value::Int(1), Value::Int(5)])).unwrap();
         assert_eq!(committed, Done { outcome: Outcome::Committed, time: 5 });
-        for other in [Value::Nil, Value::Okay, Value::Array(vec![]), Value::Array(vec![Value::Int(2)]), Value::Array(vec![Value::Int(-1)])] {
+        for other in [Value::Nil, Value::Okay, Value::Array(vec![]), Value::Array(vec![Value::Int(2)]), Value::Array(vec![Value::Int(-1)])]
+        {
             assert!(matches!(done(other), Err(Fault::Unanswered(_))));
         }
     }
