@@ -201,11 +201,6 @@ impl Connecting {
         self.deadline
     }
 
-    /// A connection to a primary.
-    pub(super) async fn open(&self, address: &Address) -> Result<Connection, Unreached> {
-        self.opened(address, Peer::Primary, self.config()).await
-    }
-
     /// A connection to a primary that hears: what the server says unasked is given away in the order in which it comes, and before
     /// the answer to any later command.
     pub(super) async fn open_hearing(
