@@ -14,11 +14,14 @@ use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreEr
 pub(crate) struct StandIn {
     store: Embedded,
     pub(crate) reads: AtomicUsize,
+    pub(crate) lists: AtomicUsize,
     pub(crate) commits: AtomicUsize,
     /// How many commits more are carried out; then it is as if the program had ended.
     pub(crate) left: AtomicUsize,
     /// Whether it takes no writes.
     pub(crate) refuses: AtomicBool,
+    /// Whether it lists nothing.
+    pub(crate) is_gone: AtomicBool,
 }
 
 #[async_trait]
@@ -49,6 +52,10 @@ impl Store for StandIn {
         limit: usize,
         now: OffsetDateTime,
     ) -> Result<Listing, StoreError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("told so".into()));
+        }
         self.store.list(partition, kind, cursor, limit, now).await
     }
     async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
@@ -61,8 +68,10 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
     Arc::new(StandIn {
         store: Embedded::in_memory().unwrap(),
         reads: AtomicUsize::new(0),
+        lists: AtomicUsize::new(0),
         commits: AtomicUsize::new(0),
         left: AtomicUsize::new(usize::MAX / 2),
         refuses: AtomicBool::new(false),
+        is_gone: AtomicBool::new(false),
     })
 }
