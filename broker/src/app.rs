@@ -20,10 +20,11 @@ use crate::{
     review::{Review, Reviewer, Reviewers},
     sealing::{Sealing, SealingError},
     seams::Seams,
+    secret_text::random_uuid,
     sharing::Sharing,
     standing::Judge,
     tenancy::{Admission, IdRecords, Join, RegistryError, SignedInPeople, Tenants, Wired},
-    tokens::{KeyError, KeyRing, Verifier},
+    tokens::{KeyError, KeyRing, RingParts, Verifier},
     vouching::Vouching,
 };
 use connectors::{
@@ -125,7 +126,16 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
-    let keys = Arc::new(KeyRing::open(&*seams.store, &config.keys, &config.lifetimes, now).await?);
+    let sealing = Sealing::open(&*seams.store, Arc::clone(&seams.entropy), config.store.sealing_key_file.as_deref(), now).await?;
+    let vouching = Vouching::open(&*seams.store, &sealing, &*seams.entropy, now).await?;
+    let parts = RingParts {
+        store: Arc::clone(&seams.store),
+        sealing: sealing.clone(),
+        holder: seams.peers.may_be().then(|| random_uuid(&*seams.entropy)),
+        keys: &config.keys,
+        lifetimes: &config.lifetimes,
+    };
+    let keys = Arc::new(KeyRing::open(parts, now).await?);
     let tenants = Arc::new(
         Tenants::open(tenants, config.create_tenants.then(|| config.reserved_labels.clone()), Arc::clone(&seams.store), now).await?,
     );
@@ -133,7 +143,6 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&seams.store)), wired));
     let (store, entropy) = (&seams.store, &seams.entropy);
     let outbox = Outbox::new(Arc::clone(store));
-    let sealing = Sealing::open(&**store, Arc::clone(entropy), config.store.sealing_key_file.as_deref(), now).await?;
     let lifetimes = &config.lifetimes;
     let longest = lifetimes.session_seconds.max(lifetimes.refresh_token_seconds).max(lifetimes.access_token_seconds);
     let signed_in_people = SignedInPeople::new(Arc::clone(store), seconds(lifetimes.signed_in_people_seconds));
@@ -193,7 +202,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ),
         ways: Ways::new(Arc::clone(&admission), &config.tenants),
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
-        vouching: Vouching::open(&**store, &**entropy, now).await?,
+        vouching,
         review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
         group_ids,
         sharing: Sharing::new(Arc::clone(&people), Arc::clone(&admission.tenants), &config.sharing),

@@ -1,9 +1,17 @@
-//! Seals what the store keeps and we must be able to read again: refresh tokens of upstreams. AES-256-GCM under one key,
-//! which lives in the store or, so that a stolen store alone is worth nothing, in a file beside the configuration.
+//! Seals what the store keeps and we must be able to read again: signing keys, refresh tokens of upstreams. AES-256-GCM under keys
+//! that lie in a file beside the configuration, so that a stolen store alone is worth nothing, or else under one in the store.
 //!
-//! It owns the key and the sealed form. What is sealed, and what it is bound to, whoever keeps it says.
+//! It owns the keys and the sealed form. What is sealed, and what it is bound to, whoever keeps it says; `sealing/kept.rs` keeps
+//! short secrets of our own.
 
-use std::{path::Path, sync::Arc};
+pub(crate) mod kept;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{
@@ -15,22 +23,42 @@ use zeroize::Zeroizing;
 
 use crate::{
     seams::Entropy,
-    store::{Batch, Expect, Key, Kind, Store, StoreError},
+    store::{Key, Kind, Store, StoreError},
 };
 
 /// The bytes of a key.
 pub type KeyBytes = Zeroizing<[u8; 32]>;
 
-/// There is no key to seal with, or something could not be sealed.
+/// There is no key to seal with, or something could not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealingError {
     /// `store.sealingKeyFile` can not be read.
-    #[error("store.sealingKeyFile: the file can not be read: {0}")]
-    File(#[source] std::io::Error),
-    /// There is no key in it, or the store's own is none.
-    #[error("{0}: a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits")]
-    NoKey(&'static str),
+    #[error("store.sealingKeyFile: {} can not be read: {source}; the user that Denizen runs as must be able to read it", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line of it is no key, or it has none.
+    #[error(
+        "store.sealingKeyFile: {}: a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits, one a line; `openssl rand -base64 32` makes one",
+        .0.display()
+    )]
+    NoKey(PathBuf),
+    /// What the store keeps there is no secret of ours.
+    #[error("the store's {0} is damaged: restore the store from a copy")]
+    Damaged(String),
+    /// It was sealed with a key that is not at hand.
+    #[error("{what} {}", what_to_do(.file.as_deref()))]
+    Locked {
+        /// What was sealed.
+        what: String,
+        /// `store.sealingKeyFile`, where there is one.
+        file: Option<PathBuf>,
+    },
     /// The cipher refused: more than it can take.
     #[error("it could not be sealed")]
     Refused,
@@ -40,19 +68,31 @@ pub enum SealingError {
 }
 
 /// Seals and opens.
+#[derive(Clone)]
 pub struct Sealing {
-    key: LessSafeKey,
+    /// The first seals, all open.
+    keys: Arc<[LessSafeKey]>,
+    /// Where the first one lies, if not in the store.
+    file: Option<Arc<Path>>,
     entropy: Arc<dyn Entropy>,
+}
+
+/// What was opened.
+pub(crate) struct Unsealed {
+    pub(crate) text: Zeroizing<Vec<u8>>,
+    /// Whether the key that seals now had sealed it; else it wants to be sealed anew.
+    pub(crate) is_by_first: bool,
 }
 
 impl std::fmt::Debug for Sealing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sealing")
+        f.debug_struct("Sealing").field("keys", &self.keys.len()).field("file", &self.file).finish_non_exhaustive()
     }
 }
 
 impl Sealing {
-    /// With the key of the file, or else with the store's own, which is made at the first start.
+    /// With the keys of the file, or else with the store's own, which is made at the first start. Where there is a file and the store
+    /// has a key from before, that one opens too; it is sealed itself from then on.
     ///
     /// # Errors
     /// When there is no key to be had.
@@ -62,27 +102,41 @@ impl Sealing {
         file: Option<&Path>,
         now: OffsetDateTime,
     ) -> Result<Self, SealingError> {
-        let key = match file {
-            Some(path) => {
-                let text = Zeroizing::new(std::fs::read_to_string(path).map_err(SealingError::File)?);
-                key_of(&text).ok_or(SealingError::NoKey("store.sealingKeyFile"))?
-            }
-            None => kept(store, &*entropy, now).await?,
+        let own = Key::system(Kind::SealingKey, "upstreams");
+        let Some(path) = file else {
+            let key = kept::made_once(store, &own, None, &*entropy, now).await?;
+            return Self::of(&[key], None, entropy);
         };
-        Self::with(&key, entropy)
+        let read = std::fs::read_to_string(path).map(Zeroizing::new);
+        let text = read.map_err(|source| SealingError::File { path: path.to_owned(), source })?;
+        let mut keys = keys_of(&text).ok_or_else(|| SealingError::NoKey(path.to_owned()))?;
+        let sealing = Self::of(&keys, Some(path.into()), Arc::clone(&entropy))?;
+        let Some(older) = kept::found(store, &own, Some(&sealing), now).await? else { return Ok(sealing) };
+        keys.push(older);
+        Self::of(&keys, Some(path.into()), entropy)
     }
 
-    /// With this key.
+    /// With this key, which lies in the store.
     ///
     /// # Errors
     /// None that this cipher knows.
     pub fn with(key: &KeyBytes, entropy: Arc<dyn Entropy>) -> Result<Self, SealingError> {
-        let key = UnboundKey::new(&AES_256_GCM, &key[..]).map_err(|_| SealingError::Refused)?;
-        Ok(Self { key: LessSafeKey::new(key), entropy })
+        Self::of(std::slice::from_ref(key), None, entropy)
+    }
+
+    fn of(keys: &[KeyBytes], file: Option<Arc<Path>>, entropy: Arc<dyn Entropy>) -> Result<Self, SealingError> {
+        let key = |key: &KeyBytes| UnboundKey::new(&AES_256_GCM, &key[..]).map(LessSafeKey::new).map_err(|_| SealingError::Refused);
+        Ok(Self { keys: keys.iter().map(key).collect::<Result<_, _>>()?, file, entropy })
+    }
+
+    /// Whether it seals with a key that is not in the store. Only then is it worth sealing what lies beside such a key otherwise.
+    #[must_use]
+    pub const fn lies_outside(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Seals a text, bound to where it is kept: who opens it must name the same parts. The nonces are random, so that one key
-    /// is good for 2^32 texts (NIST SP 800-38D, 8.3).
+    /// is good for 2^32 texts (NIST SP 800-38D, 8.3), over all replicas that have it.
     ///
     /// # Errors
     /// When the cipher refuses.
@@ -91,25 +145,57 @@ impl Sealing {
         self.entropy.fill(&mut nonce);
         let mut sealed = text.to_vec();
         let binding = Aad::from(binding(bound_to));
-        self.key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), binding, &mut sealed).map_err(|_| SealingError::Refused)?;
+        let first = self.keys.first().ok_or(SealingError::Refused)?;
+        first.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), binding, &mut sealed).map_err(|_| SealingError::Refused)?;
         Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Opens what was sealed; `None` where it was sealed with another key, bound to something else, or touched.
+    /// Opens what was sealed; `None` where it was sealed with a key that is not at hand, bound to something else, or touched.
     #[must_use]
     pub fn unseal(&self, sealed: &str, bound_to: &[&str]) -> Option<Zeroizing<Vec<u8>>> {
+        self.try_all(sealed, bound_to).map(|unsealed| unsealed.text)
+    }
+
+    /// Opens what was sealed; `what` names it for whoever reads the error.
+    pub(crate) fn unlock(&self, sealed: &str, bound_to: &[&str], what: impl FnOnce() -> String) -> Result<Unsealed, SealingError> {
+        let locked = || SealingError::Locked { what: what(), file: self.file.as_deref().map(Path::to_owned) };
+        self.try_all(sealed, bound_to).ok_or_else(locked)
+    }
+
+    /// Each key in turn: the sealed form names none, as it did not when there was only one.
+    fn try_all(&self, sealed: &str, bound_to: &[&str]) -> Option<Unsealed> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
-        let mut text = Zeroizing::new(sealed.to_vec());
-        let length = self.key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(binding(bound_to)), &mut text).ok()?.len();
-        text.truncate(length);
-        Some(text)
+        let bound = binding(bound_to);
+        self.keys.iter().enumerate().find_map(|(index, key)| {
+            let mut text = Zeroizing::new(sealed.to_vec());
+            let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(&bound), &mut text);
+            let length = opened.ok()?.len();
+            text.truncate(length);
+            Some(Unsealed { text, is_by_first: index == 0 })
+        })
     }
 }
 
-/// A key as a file has it: 32 bytes as base64, in either alphabet, or as hexadecimal digits; blanks around it do not matter.
+fn what_to_do(file: Option<&Path>) -> String {
+    match file {
+        Some(path) => format!(
+            "was sealed with a key that is not in store.sealingKeyFile ({}), or was changed since: add the key that sealed it to the file, as its last line",
+            path.display()
+        ),
+        None => "is sealed, and no store.sealingKeyFile is configured: name the file that has the key which sealed it".to_owned(),
+    }
+}
+
+/// The keys of a file: one a line, empty lines apart; `None` where there is none, or a line is no key.
 #[must_use]
-pub fn key_of(text: &str) -> Option<KeyBytes> {
+pub fn keys_of(text: &str) -> Option<Vec<KeyBytes>> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(key_of).collect::<Option<Vec<_>>>().filter(|keys| !keys.is_empty())
+}
+
+/// A key as a line has it: 32 bytes as base64, in either alphabet, or as hexadecimal digits; blanks around it do not matter.
+fn key_of(text: &str) -> Option<KeyBytes> {
     let text = text.trim();
     let bytes = match text.len() {
         64 => Zeroizing::new((0..32).map(|n| u8::from_str_radix(text.get(2 * n..2 * n + 2)?, 16).ok()).collect::<Option<Vec<_>>>()?),
@@ -120,17 +206,6 @@ pub fn key_of(text: &str) -> Option<KeyBytes> {
     Some(Zeroizing::new(<[u8; 32]>::try_from(bytes.as_slice()).ok()?))
 }
 
-/// The store's own key; of two processes that make it at once, one wins, and both take up the winner's.
-async fn kept(store: &dyn Store, entropy: &dyn Entropy, now: OffsetDateTime) -> Result<KeyBytes, SealingError> {
-    let key = Key::system(Kind::SealingKey, "upstreams");
-    let mut made = Zeroizing::new([0; 32]);
-    entropy.fill(&mut made[..]);
-    store.commit(Batch::new().expect(key.clone(), Expect::Absent).put(key.clone(), made.to_vec(), None), now).await?;
-    let entry = store.get(&key, now).await?.ok_or(SealingError::NoKey("the store's own"))?;
-    let value = Zeroizing::new(entry.value);
-    <[u8; 32]>::try_from(value.as_slice()).map(Zeroizing::new).map_err(|_| SealingError::NoKey("the store's own"))
-}
-
 /// The parts, each with its length before it, so that no two lists are the same bytes.
 fn binding(parts: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -139,83 +214,4 @@ fn binding(parts: &[&str]) -> Vec<u8> {
         bytes.extend_from_slice(part.as_bytes());
     }
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{seams::SystemEntropy, store::embedded::Embedded};
-
-    const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
-
-    fn sealing(key: u8) -> Sealing {
-        Sealing::with(&Zeroizing::new([key; 32]), Arc::new(SystemEntropy)).unwrap()
-    }
-
-    #[test]
-    fn what_is_sealed_opens_where_it_belongs_and_nowhere_else() {
-        let sealing = sealing(1);
-        let sealed = sealing.seal(b"refresh", &["upstream-grant", "acme", "sso", "1"]).unwrap();
-        let opened = |sealing: &Sealing, to: &[&str]| sealing.unseal(&sealed, to).map(|text| text.to_vec());
-        assert_eq!(opened(&sealing, &["upstream-grant", "acme", "sso", "1"]).as_deref(), Some(b"refresh".as_slice()));
-        for other in [
-            &["upstream-grant", "globex", "sso", "1"][..],
-            &["upstream-grant", "acme", "other", "1"],
-            &["upstream-grant", "acme", "sso", "2"],
-            &["upstream-grant", "acmes", "so", "1"],
-            &["upstream-grant", "acme", "sso"],
-        ] {
-            assert_eq!(opened(&sealing, other), None, "{other:?}");
-        }
-        assert_eq!(opened(&self::sealing(2), &["upstream-grant", "acme", "sso", "1"]), None, "another key");
-        assert!(!sealed.contains("refresh"));
-        assert_ne!(sealing.seal(b"refresh", &["upstream-grant", "acme", "sso", "1"]).unwrap(), sealed, "each nonce is its own");
-    }
-
-    #[test]
-    fn what_was_touched_does_not_open() {
-        let sealing = sealing(1);
-        let sealed = sealing.seal(b"refresh", &["a"]).unwrap();
-        let bytes = URL_SAFE_NO_PAD.decode(&sealed).unwrap();
-        for at in 0..bytes.len() {
-            let mut bytes = bytes.clone();
-            bytes[at] ^= 1;
-            assert!(sealing.unseal(&URL_SAFE_NO_PAD.encode(bytes), &["a"]).is_none(), "byte {at}");
-        }
-        for text in ["", "AAAA", "no base64 !", sealed.split_at(20).0] {
-            assert!(sealing.unseal(text, &["a"]).is_none());
-        }
-    }
-
-    #[test]
-    fn keys_of_files() {
-        let key = [0xa5_u8; 32];
-        let hex = "A5".repeat(32);
-        for text in [hex.as_str(), &hex.to_lowercase(), &format!(" {} \n", STANDARD.encode(key)), &URL_SAFE_NO_PAD.encode(key)] {
-            assert_eq!(key_of(text).map(|key| *key), Some(key), "{text}");
-        }
-        for text in
-            ["", "short", hex.split_at(62).0, &"g".repeat(64), &STANDARD.encode([1; 31]), &STANDARD.encode([1; 33]), &"é".repeat(32)]
-        {
-            assert!(key_of(text).is_none(), "{text}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_store_keeps_its_own_key() {
-        let store = Embedded::in_memory().unwrap();
-        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let sealed = Sealing::open(&store, Arc::clone(&entropy), None, NOW).await.unwrap().seal(b"x", &["a"]).unwrap();
-        let again = Sealing::open(&store, Arc::clone(&entropy), None, NOW).await.unwrap();
-        assert!(again.unseal(&sealed, &["a"]).is_some(), "the same after a restart");
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        let open = || Sealing::open(&store, Arc::clone(&entropy), Some(&path), NOW);
-        assert!(matches!(open().await, Err(SealingError::File(_))));
-        std::fs::write(&path, "not a key").unwrap();
-        assert!(matches!(open().await, Err(SealingError::NoKey(_))));
-        std::fs::write(&path, STANDARD.encode([7; 32])).unwrap();
-        assert!(open().await.unwrap().unseal(&sealed, &["a"]).is_none(), "the file's key is another one");
-    }
 }

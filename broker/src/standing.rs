@@ -11,7 +11,7 @@ use crate::{
     grants::Clients,
     store::{Key, Kind, Mark, Store, StoreError},
     tenancy::Admission,
-    tokens::{AccessClaims, Forged, IdClaims, UnverifiedToken, Verifier},
+    tokens::{AccessClaims, Forged, IdClaims, Unverified, UnverifiedToken, Verifier},
 };
 
 /// A token in force.
@@ -53,6 +53,15 @@ pub enum Fallen {
     Store(#[from] StoreError),
 }
 
+impl From<Unverified> for Fallen {
+    fn from(unverified: Unverified) -> Self {
+        match unverified {
+            Unverified::Forged(forged) => Self::Forged(forged),
+            Unverified::Store(error) => Self::Store(error),
+        }
+    }
+}
+
 /// Judges tokens.
 pub struct Judge {
     verifier: Verifier,
@@ -77,15 +86,17 @@ impl Judge {
     /// What a genuine access token of ours says, in force or not.
     ///
     /// # Errors
-    /// Why it is not one.
-    pub fn genuine(&self, token: UnverifiedToken<'_>) -> Result<Arc<AccessClaims>, Forged> {
-        self.verifier.verify(token)
+    /// Why it is not one, or that it could not be told.
+    pub async fn genuine(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Arc<AccessClaims>, Unverified> {
+        self.verifier.verify(token, now).await
     }
 
     /// What a genuine ID token of ours says, in force or not; `None` where it is none of ours.
-    #[must_use]
-    pub fn id_token(&self, token: UnverifiedToken<'_>) -> Option<IdClaims> {
-        self.verifier.id_token(token)
+    ///
+    /// # Errors
+    /// When it could not be told.
+    pub async fn id_token(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<IdClaims>, StoreError> {
+        self.verifier.id_token(token, now).await
     }
 
     /// Whether a token is genuine and in force at this time.
@@ -93,7 +104,7 @@ impl Judge {
     /// # Errors
     /// Why it is not, or that it could not be told.
     pub async fn judge(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Standing, Fallen> {
-        let claims = self.verifier.verify(token)?;
+        let claims = self.verifier.verify(token, now).await?;
         let tenant = self.admitted(&claims, now)?;
         let key = |kind, id: Uuid| Key::new(&tenant.id, kind, id.to_string());
         let must_stand = [claims.sid.map(|id| key(Kind::Session, id)), claims.grant_id.map(|id| key(Kind::Grant, id))];

@@ -4,13 +4,17 @@
 //! [`standing`](crate::standing)'s business.
 
 mod claims;
+mod following;
 mod keys;
 mod ring;
+mod rotation;
 mod signing;
+#[cfg(test)]
+mod tests;
 mod verifying;
 
 pub use claims::{AccessClaims, Audience, IdClaims, LogoutClaims, LogoutEvents, Profile};
 pub use keys::KeyError;
-pub use ring::KeyRing;
+pub use ring::{KeyRing, RingParts};
 pub use signing::{MintError, TokenType};
-pub use verifying::{Forged, UnverifiedToken, Verifier};
+pub use verifying::{Forged, Unverified, UnverifiedToken, Verifier};

@@ -6,8 +6,9 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use time::OffsetDateTime;
 
 use crate::{
+    sealing::{Sealing, SealingError, kept},
     seams::Entropy,
-    store::{Batch, Expect, Key, Kind, Store, StoreError},
+    store::{Key, Kind, Store},
 };
 
 /// Vouches for accounts, by HMAC-SHA256 under a key that lives in the store.
@@ -23,17 +24,13 @@ impl std::fmt::Debug for Vouching {
 const MOST_ACCOUNTS: usize = 8;
 
 impl Vouching {
-    /// Reads the key, and makes it at the first start.
+    /// Reads the key, and makes it at the first start. It is sealed where the key to seal with is not in the store.
     ///
     /// # Errors
-    /// When the store could not tell.
-    pub async fn open(store: &dyn Store, entropy: &dyn Entropy, now: OffsetDateTime) -> Result<Self, StoreError> {
-        let key = Key::system(Kind::MacKey, "browsers");
-        let mut bytes = vec![0; 32];
-        entropy.fill(&mut bytes);
-        store.commit(Batch::new().expect(key.clone(), Expect::Absent).put(key.clone(), bytes.clone(), None), now).await?;
-        let bytes = store.get(&key, now).await?.map_or(bytes, |entry| entry.value);
-        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
+    /// When it can not be opened, or the store could not tell.
+    pub async fn open(store: &dyn Store, sealing: &Sealing, entropy: &dyn Entropy, now: OffsetDateTime) -> Result<Self, SealingError> {
+        let key = kept::made_once(store, &Key::system(Kind::MacKey, "browsers"), Some(sealing), entropy, now).await?;
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &key[..])))
     }
 
     /// Whether a browser's cookie vouches for this account.

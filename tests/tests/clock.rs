@@ -17,7 +17,7 @@ use denizen::{
     App, config,
     config::SigningAlgorithm,
     seams::{Clock, Seams, SystemEntropy},
-    store::{Store, embedded::Embedded},
+    store::{Alone, News, Peers, Store, StoreError, Topic, embedded::Embedded},
     tokens::TokenType,
 };
 use denizen_tests::{Configuration, broker::install_providers, configuration::KUBERNETES, jwt};
@@ -50,12 +50,17 @@ impl House {
     }
 
     async fn on(configuration: Configuration, store: Arc<dyn Store>, at: i64) -> Self {
+        Self::among(configuration.with("/store", json!({})), store, at, Arc::new(Alone)).await
+    }
+
+    async fn among(configuration: Configuration, store: Arc<dyn Store>, at: i64, peers: Arc<dyn Peers>) -> Self {
         install_providers();
         let folder = std::env::temp_dir();
-        let text = configuration.with("/store", json!({})).text(ISSUER, 5556, 5558, &folder);
+        let text = configuration.text(ISSUER, 5556, 5558, &folder);
         let loaded = config::load_text(&text, &folder, "test.yaml").unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(at)));
-        let seams = Seams::alone(Arc::clone(&clock) as _, Arc::new(SystemEntropy), Arc::clone(&store));
+        let alone = Seams::alone(Arc::clone(&clock) as _, Arc::new(SystemEntropy), Arc::clone(&store));
+        let seams = Seams { peers, ..alone };
         let app = Arc::new(denizen::build(loaded, seams).await.unwrap());
         Self { doors: denizen::http::public(&app, None), app, clock, store }
     }
@@ -67,7 +72,7 @@ impl House {
     /// Time passes, and the upkeep of each minute is done at the end of it.
     async fn pass(&self, seconds: i64) {
         self.clock.0.fetch_add(seconds, Ordering::SeqCst);
-        self.app.keys.rotate(&*self.store, self.clock.now()).await.unwrap();
+        self.app.keys.rotate(self.clock.now()).await.unwrap();
         self.store.sweep(self.clock.now(), 10_000).await.unwrap();
     }
 
@@ -167,6 +172,61 @@ async fn two_processes_on_one_store_sign_with_one_key() {
     let (a, b) = (one.token().await, other.token().await);
     assert_eq!(kid(&a), kid(&b));
     assert!(one.is_good(&b).await && other.is_good(&a).await);
+}
+
+/// There may be others, and none tells anything.
+struct Silent;
+
+#[async_trait::async_trait]
+impl Peers for Silent {
+    fn may_be(&self) -> bool {
+        true
+    }
+    async fn tell(&self, _topic: Topic, _text: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn hear(&self) -> tokio::sync::broadcast::Receiver<News> {
+        Alone.hear()
+    }
+}
+
+#[tokio::test]
+async fn replicas_that_begin_at_once_share_their_keys_which_lie_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sealing");
+    std::fs::write(&file, "5e".repeat(32)).unwrap();
+    let configuration = || {
+        let keys = json!({"algorithms": ["ES256", "RS256"]});
+        Configuration::default().with("/store", json!({"sealingKeyFile": file})).with("/keys", keys)
+    };
+    let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
+    let replica = |at| House::among(configuration(), Arc::clone(&store), at, Arc::new(Silent));
+    let (ahead, behind) = tokio::join!(replica(BEGIN + 60), replica(BEGIN));
+    assert_eq!(ahead.published().await, behind.published().await);
+    assert_eq!(ahead.published().await.len(), 2, "none was made twice");
+    let (a, b) = (ahead.token().await, behind.token().await);
+    assert_eq!(kid(&a), kid(&b));
+    assert!(ahead.is_good(&b).await && behind.is_good(&a).await);
+    // What one has vouched for to a browser, the other believes.
+    let cookie = ahead.app.vouching.remember_way("corp");
+    assert_eq!(behind.app.vouching.way(&cookie), Some("corp"));
+    // One makes the next keys, and signs with them a day later; the other, of whom no minute has come since, finds them.
+    ahead.pass(29 * DAY).await;
+    ahead.clock.0.fetch_add(DAY, Ordering::SeqCst);
+    behind.clock.0.fetch_add(30 * DAY, Ordering::SeqCst);
+    let next = ahead.token().await;
+    assert_ne!(kid(&next), kid(&a));
+    assert!(!behind.published().await.contains(&kid(&next)));
+    // It has read the store in the last five seconds, so that it waits for that.
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    assert!(behind.is_good(&next).await);
+    assert!(behind.published().await.contains(&kid(&next)));
+    // A third, with no such file, does not begin.
+    let loaded = Configuration::default().with("/store", json!({})).text(ISSUER, 5556, 5558, folder.path());
+    let loaded = config::load_text(&loaded, folder.path(), "test.yaml").unwrap();
+    let seams = Seams::alone(Arc::new(Hand(AtomicI64::new(BEGIN))), Arc::new(SystemEntropy), Arc::clone(&store));
+    let error = denizen::build(loaded, seams).await.unwrap_err().to_string();
+    assert!(error.contains("store.sealingKeyFile"), "{error}");
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ pub struct StoreConfig {
     pub redis: Option<RedisConfig>,
     /// A file with the key (32 bytes, as base64 or as 64 hexadecimal digits) that seals what the store must not show: the signing
     /// keys, and what upstreams gave us to ask them again with; `openssl rand -base64 32` makes one. Several keys, one a line: the first
-    /// seals, all open. Needed with `redis`. Without it the key lies in the store, beside what it seals. Where a key is gone, what was
-    /// sealed with it is lost: people sign in again.
+    /// seals, all open. Needed with `redis`. Without it the signing keys lie in the store in the clear, and what seals the rest beside
+    /// it. Where a key is gone that sealed the signing keys, Denizen does not start.
     pub sealing_key_file: Option<PathBuf>,
 }
 

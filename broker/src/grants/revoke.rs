@@ -6,7 +6,7 @@ use super::{Authentication, Family, GrantError, Grants, handle::RefreshHandle};
 use crate::{
     standing::Judge,
     store::{Batch, Key, Kind},
-    tokens::UnverifiedToken,
+    tokens::{Unverified, UnverifiedToken},
 };
 
 impl Grants {
@@ -26,9 +26,12 @@ impl Grants {
             return Ok(());
         }
         // Whatever stands in its way at this moment, a token that is revoked stays so.
-        if let Ok(claims) = judge.genuine(UnverifiedToken::new(token))
-            && claims.client_id == client.id
-        {
+        let claims = match judge.genuine(UnverifiedToken::new(token), now).await {
+            Ok(claims) => Some(claims),
+            Err(Unverified::Forged(_)) => None,
+            Err(Unverified::Store(error)) => return Err(error.into()),
+        };
+        if let Some(claims) = claims.filter(|claims| claims.client_id == client.id) {
             let until = OffsetDateTime::from_unix_timestamp(claims.exp).ok();
             let key = Key::new(&claims.tenant_id, Kind::RevokedToken, claims.jti.to_string());
             self.store.commit(Batch::new().put(key, Vec::new(), until), now).await?;

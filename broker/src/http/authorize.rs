@@ -97,8 +97,8 @@ async fn decide(
     parameters: &Parameters,
 ) -> Result<Response, Failure> {
     let request = parse(client, redirect_uri, parameters)?;
-    let asking = asking(app, parameters)?;
     let now = app.seams.clock.now();
+    let asking = asking(app, parameters, now).await?;
     if let Some(signed_in) = usable(app, session, client, &request, asking, now).await?
         && let Some(response) = answer_with_code(app, &request, &signed_in, Asked::Again, now).await?
     {
@@ -159,7 +159,7 @@ fn parse(client: &Client, redirect_uri: &str, parameters: &Parameters) -> Result
     })
 }
 
-fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
+async fn asking(app: &App, parameters: &Parameters, now: OffsetDateTime) -> Result<Asking, Failure> {
     let mut asking = Asking::default();
     for prompt in parameters.one("prompt")?.unwrap_or_default().split(' ').filter(|p| !p.is_empty()) {
         match prompt {
@@ -174,7 +174,10 @@ fn asking(app: &App, parameters: &Parameters) -> Result<Asking, Failure> {
     if asking.never && (asking.anew || parameters.one("prompt")?.is_some_and(|prompt| prompt.trim() != "none")) {
         return Err(Failure::bad_request("prompt=none goes with no other"));
     }
-    asking.person = parameters.one("id_token_hint")?.map(|hint| app.judge.id_token(UnverifiedToken::new(hint)).map(|claims| claims.sub));
+    if let Some(hint) = parameters.one("id_token_hint")? {
+        let hinted = app.judge.id_token(UnverifiedToken::new(hint), now).await.map_err(|_| Failure::unavailable())?;
+        asking.person = Some(hinted.map(|claims| claims.sub));
+    }
     if let Some(text) = parameters.one("max_age")? {
         asking.max_age = Some(text.parse().map_err(|_| Failure::bad_request("max_age must be a number of seconds"))?);
     }

@@ -52,7 +52,7 @@ pub(crate) async fn logout_by_form(State(app): State<Arc<App>>, session: Session
 }
 
 async fn answer(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
-    let asked = match Asked::of(app, parameters) {
+    let asked = match Asked::of(app, parameters).await {
         Ok(asked) => asked,
         Err(failure) => return Ok(refusal_page(app, &failure)),
     };
@@ -72,7 +72,7 @@ async fn answer(app: &App, session: &Session, parameters: &Parameters) -> Result
 }
 
 async fn confirmed(app: &App, session: &Session, parameters: &Parameters) -> Result<Response, Instead> {
-    let asked = match Asked::of(app, parameters) {
+    let asked = match Asked::of(app, parameters).await {
         Ok(asked) => asked,
         Err(failure) => return Ok(refusal_page(app, &failure)),
     };
@@ -114,8 +114,14 @@ async fn question(app: &App, asked: &Asked<'_>, signed_in: &SignedIn, stored: St
 }
 
 impl<'a> Asked<'a> {
-    fn of(app: &'a App, parameters: &'a Parameters) -> Result<Self, Failure> {
-        let hint = parameters.one("id_token_hint")?.and_then(|hint| app.judge.id_token(UnverifiedToken::new(hint)));
+    async fn of(app: &'a App, parameters: &'a Parameters) -> Result<Self, Failure> {
+        let hint = match parameters.one("id_token_hint")? {
+            Some(hint) => {
+                let told = app.judge.id_token(UnverifiedToken::new(hint), app.seams.clock.now()).await;
+                told.map_err(|_| Failure::unavailable())?
+            }
+            None => None,
+        };
         let named = parameters.one("client_id")?;
         if let (Some(hint), Some(named)) = (&hint, named)
             && hint.aud != named

@@ -89,6 +89,8 @@ pub async fn serve(
     let (public_end, admin_end) = (Handle::new(), Handle::new());
     let tls =
         app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
+    let (keys, news, clock) = (Arc::clone(&app.keys), app.seams.peers.hear(), Arc::clone(&app.seams.clock));
+    let following = tokio::spawn(async move { keys.follow(news, clock).await });
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
     let stopping = CancellationToken::new();
     let deliveries = tokio::spawn(Arc::clone(&app.deliveries).run(stopping.clone()));
@@ -117,6 +119,7 @@ pub async fn serve(
     };
     let ended = tokio::try_join!(public_server, admin_server, end).map(drop);
     upkeep.abort();
+    following.abort();
     // Also where a listener failed. What is under way ends within a delivery's own deadline; the rest stays in the store.
     stopping.cancel();
     if let Err(error) = deliveries.await {
@@ -139,7 +142,7 @@ async fn upkeep(app: Arc<App>) {
     loop {
         minute.tick().await;
         let now = app.seams.clock.now();
-        if let Err(error) = app.keys.rotate(&*app.seams.store, now).await {
+        if let Err(error) = app.keys.rotate(now).await {
             tracing::error!(%error, "keys could not be rotated; those in force stay");
         }
         if let Err(error) = sweep(&*app.seams.store, now, SWEPT_AT_ONCE).await {

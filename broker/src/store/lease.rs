@@ -52,6 +52,13 @@ impl Lease {
         Self::read(store, key, holder, now).await
     }
 
+    /// The batch, carried out only while this lease is held: who lost it without knowing changes nothing. The batch must be of the
+    /// system's partition, as leases are.
+    #[must_use]
+    pub fn fence(&self, batch: Batch) -> Batch {
+        batch.expect(self.key.clone(), Expect::Version(self.version))
+    }
+
     /// Gives it back, where it is still held.
     ///
     /// # Errors
@@ -78,6 +85,9 @@ mod tests {
         assert_eq!(take(other, 18).await.unwrap(), None);
         let lost = take(other, 19).await.unwrap().unwrap();
         assert_eq!(held.clone().prolong(&store, Duration::seconds(10), at(19)).await.unwrap(), None, "it was lost");
+        let write = |lease: &Lease| lease.fence(Batch::new().put(Key::system(Kind::Probe, "x"), Vec::new(), None));
+        assert_eq!(store.commit(write(&held), at(19)).await.unwrap(), Outcome::Conflict, "and what it fences is not written");
+        assert_eq!(store.commit(write(&lost), at(19)).await.unwrap(), Outcome::Committed);
         held.give_back(&store, at(19)).await.unwrap();
         assert_eq!(take(one, 20).await.unwrap(), None, "what is lost can not be given back");
         lost.give_back(&store, at(20)).await.unwrap();

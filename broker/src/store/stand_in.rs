@@ -19,6 +19,7 @@ use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreEr
 pub(crate) struct StandIn {
     store: Embedded,
     pub(crate) reads: AtomicUsize,
+    pub(crate) lists: AtomicUsize,
     pub(crate) commits: AtomicUsize,
     /// How many commits more are carried out; then it is as if the program had ended.
     pub(crate) left: AtomicUsize,
@@ -31,6 +32,8 @@ pub(crate) struct StandIn {
     pub(crate) go_on: Notify,
     /// Told when a commit has met [`Fate::Held`] or [`Fate::Silent`].
     pub(crate) has_stopped: Notify,
+    /// Whether it lists nothing.
+    pub(crate) is_gone: AtomicBool,
 }
 
 /// What becomes of a commit whose answer can not be relied upon.
@@ -119,6 +122,10 @@ impl Store for StandIn {
         limit: usize,
         now: OffsetDateTime,
     ) -> Result<Listing, StoreError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("told so".into()));
+        }
         self.store.list(partition, kind, cursor, limit, now).await
     }
     async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
@@ -131,6 +138,7 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
     Arc::new(StandIn {
         store: Embedded::in_memory().unwrap(),
         reads: AtomicUsize::new(0),
+        lists: AtomicUsize::new(0),
         commits: AtomicUsize::new(0),
         left: AtomicUsize::new(usize::MAX / 2),
         refuses: AtomicBool::new(false),
@@ -138,5 +146,6 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
         late: Mutex::default(),
         go_on: Notify::new(),
         has_stopped: Notify::new(),
+        is_gone: AtomicBool::new(false),
     })
 }

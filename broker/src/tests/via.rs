@@ -8,7 +8,7 @@ use crate::{
     grants::{Authentication, Client, Clients, CodeRequest, GrantParts, Grants},
     login::AuthorizeRequest,
     standing::{Fallen, Judge},
-    tokens::{KeyRing, UnverifiedToken, Verifier},
+    tokens::{KeyRing, RingParts, UnverifiedToken, Verifier},
 };
 
 const CALLBACK: &str = "https://app.example/cb";
@@ -17,7 +17,10 @@ const VERIFIER: &str = "a-verifier-that-is-long-enough-to-be-one-0123456789";
 /// What gives tokens in a house, and what judges them.
 async fn doors(house: &House) -> (Grants, Judge) {
     let store: Arc<dyn Store> = Arc::clone(&house.store) as _;
-    let keys = Arc::new(KeyRing::open(&*store, &KeysConfig::default(), &Lifetimes::default(), NOW).await.unwrap());
+    let sealing = Sealing::with(&Zeroizing::new([1; 32]), Arc::new(SystemEntropy)).unwrap();
+    let (keys, lifetimes) = (&KeysConfig::default(), &Lifetimes::default());
+    let parts = RingParts { store: Arc::clone(&store), sealing, holder: None, keys, lifetimes };
+    let keys = Arc::new(KeyRing::open(parts, NOW).await.unwrap());
     let config = serde_json::from_value(json!({ "id": "app", "redirectUris": [CALLBACK] })).unwrap();
     let clients = Arc::new(Clients::new(vec![Client::new(&config).unwrap()]));
     let issuer = Url::parse("https://id.example").unwrap();

@@ -1,4 +1,4 @@
-//! One signing key: made, stored, read back, published.
+//! One signing key: made, stored, read back, published. Its private half is sealed where the key to seal with is not in the store.
 
 use aws_lc_rs::{
     encoding::{AsDer as _, Pkcs8V1Der},
@@ -13,7 +13,12 @@ use serde_json::json;
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
-use crate::{config::SigningAlgorithm, secret_text::fingerprint};
+use crate::{
+    config::SigningAlgorithm,
+    sealing::{Sealing, SealingError},
+    secret_text::fingerprint,
+    store::Kind,
+};
 
 /// A key could not be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +28,14 @@ pub enum KeyError {
     #[error("a {0:?} key could not be made")]
     Generate(SigningAlgorithm),
     /// What is stored is no key.
-    #[error("the stored signing key `{0}` can not be read")]
+    #[error("the stored signing key `{0}` can not be read: it is damaged, or of a newer Denizen")]
     Stored(String),
+    /// It can not be sealed or opened.
+    #[error(transparent)]
+    Sealing(#[from] SealingError),
+    /// Another replica has the turn to make keys and does not end it.
+    #[error("another replica has been making the first signing keys for {0} seconds: look at its log, and start again")]
+    Turn(u64),
     /// The store could not tell.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
@@ -34,8 +45,12 @@ pub enum KeyError {
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredKey {
     pub(super) algorithm: SigningAlgorithm,
-    /// PKCS#8, DER, base64url.
-    pkcs8: Zeroizing<String>,
+    /// PKCS#8, DER, base64url; where it lies in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pkcs8: Option<Zeroizing<String>>,
+    /// The same DER, sealed, and bound to the slot and to everything else that is said here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<String>,
     /// From when it signs, in seconds since 1970.
     pub(super) signs_from: i64,
     /// Until when it signs.
@@ -63,12 +78,12 @@ pub(super) struct SigningKey {
 }
 
 impl StoredKey {
-    /// Makes a key. RSA keys have 2,048 bits.
+    /// Makes a key for a slot. RSA keys have 2,048 bits.
     pub(super) fn generate(
         algorithm: SigningAlgorithm,
-        signs_from: OffsetDateTime,
-        signs_until: OffsetDateTime,
-        published_until: OffsetDateTime,
+        [signs_from, signs_until, published_until]: [OffsetDateTime; 3],
+        slot: &str,
+        sealing: &Sealing,
     ) -> Result<Self, KeyError> {
         let failed = |_| KeyError::Generate(algorithm);
         let der: Zeroizing<Vec<u8>> = Zeroizing::new(match algorithm {
@@ -83,19 +98,60 @@ impl StoredKey {
                 der.as_ref().to_vec()
             }
         });
-        Ok(Self {
+        let key = Self {
             algorithm,
-            pkcs8: Zeroizing::new(B64.encode(&*der)),
+            pkcs8: None,
+            sealed: None,
             signs_from: signs_from.unix_timestamp(),
             signs_until: signs_until.unix_timestamp(),
             published_until: published_until.unix_timestamp(),
-        })
+        };
+        key.with(&der, slot, sealing)
     }
 
-    /// Reads the key back. Its `kid` is its RFC 7638 thumbprint, so it names the key material and nothing else.
-    pub(super) fn open(&self, stored_as: &str) -> Result<SigningKey, KeyError> {
+    /// The same key as it is to be stored now.
+    fn with(self, der: &[u8], slot: &str, sealing: &Sealing) -> Result<Self, KeyError> {
+        if !sealing.lies_outside() {
+            return Ok(Self { pkcs8: Some(Zeroizing::new(B64.encode(der))), sealed: None, ..self });
+        }
+        let sealed = sealing.seal(der, &[Kind::SigningKey.as_str(), slot, &self.said()])?;
+        Ok(Self { pkcs8: None, sealed: Some(sealed), ..self })
+    }
+
+    /// The same key sealed anew; `None` where it lies as it should.
+    pub(super) fn anew(&self, slot: &str, sealing: &Sealing) -> Result<Option<Self>, KeyError> {
+        let (der, lies_as_it_should) = self.der(slot, sealing)?;
+        if lies_as_it_should {
+            return Ok(None);
+        }
+        let Self { algorithm, signs_from, signs_until, published_until, .. } = *self;
+        Self { algorithm, pkcs8: None, sealed: None, signs_from, signs_until, published_until }.with(&der, slot, sealing).map(Some)
+    }
+
+    /// What the seal is bound to besides the slot.
+    fn said(&self) -> String {
+        format!("{:?} {} {} {}", self.algorithm, self.signs_from, self.signs_until, self.published_until)
+    }
+
+    /// The private half, and whether it lies as it is to be stored now.
+    fn der(&self, slot: &str, sealing: &Sealing) -> Result<(Zeroizing<Vec<u8>>, bool), KeyError> {
+        let bad = || KeyError::Stored(slot.to_owned());
+        match (&self.pkcs8, &self.sealed) {
+            (Some(clear), None) => Ok((Zeroizing::new(B64.decode(clear.as_bytes()).map_err(|_| bad())?), !sealing.lies_outside())),
+            (None, Some(sealed)) => {
+                let what = || format!("the signing key `{slot}`");
+                let unsealed = sealing.unlock(sealed, &[Kind::SigningKey.as_str(), slot, &self.said()], what)?;
+                Ok((unsealed.text, unsealed.is_by_first))
+            }
+            (Some(_), Some(_)) | (None, None) => Err(bad()),
+        }
+    }
+
+    /// Reads the key back, and says whether it lies as it is to be stored now. Its `kid` is its RFC 7638 thumbprint, so it names the
+    /// key material and nothing else.
+    pub(super) fn open(&self, stored_as: &str, sealing: &Sealing) -> Result<(SigningKey, bool), KeyError> {
         let bad = || KeyError::Stored(stored_as.to_owned());
-        let der = Zeroizing::new(B64.decode(self.pkcs8.as_bytes()).map_err(|_| bad())?);
+        let (der, lies_as_it_should) = self.der(stored_as, sealing)?;
         let (pair, public, verifying) = match self.algorithm {
             SigningAlgorithm::Es256 => {
                 let pair = EcdsaKeyPair::from_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &der).map_err(|_| bad())?;
@@ -131,7 +187,7 @@ impl StoredKey {
         }
         let jwk: Jwk = serde_json::from_value(jwk).map_err(|_| bad())?;
         let verifying = verifying.map_err(|_| bad())?;
-        Ok(SigningKey {
+        let key = SigningKey {
             kid,
             algorithm: self.algorithm,
             pair,
@@ -140,7 +196,8 @@ impl StoredKey {
             verifying,
             signs_from: self.signs_from,
             signs_until: self.signs_until,
-        })
+        };
+        Ok((key, lies_as_it_should))
     }
 }
 

@@ -1,32 +1,65 @@
-//! The keys in force: which one signs, which ones are published, when the next one is made.
+//! The keys in force: which one signs, which ones are published. When the next one is made is `rotation.rs`' business, how those
+//! that other replicas made are taken up that of `following.rs`.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use arc_swap::ArcSwap;
 use jsonwebtoken::jwk::JwkSet;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
+use uuid::Uuid;
 
-use super::keys::{KeyError, SigningKey, StoredKey};
+use super::{
+    following::Reading,
+    keys::{KeyError, SigningKey, StoredKey},
+    rotation::Schedule,
+};
 use crate::{
-    config::{KeysConfig, Lifetimes, SigningAlgorithm, seconds},
-    store::{Batch, Expect, Key, Kind, Outcome, Partition, Store},
+    config::{KeysConfig, Lifetimes, SigningAlgorithm},
+    sealing::Sealing,
+    store::{Kind, Partition, Store},
 };
 
-/// The keys in force. They live in the store, so that a restart and, later, another replica sign with the same ones.
+/// The keys in force. They live in the store, so that a restart and every other replica sign with the same ones.
 pub struct KeyRing {
-    schedule: Schedule,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) sealing: Sealing,
+    pub(super) schedule: Schedule,
+    /// Who takes turns with other replicas, where there may be any.
+    pub(super) holder: Option<Uuid>,
+    pub(super) reading: Reading,
+    /// Whether it has not yet seen all keys lie as they should since its start.
+    pub(super) wants_to_seal: AtomicBool,
     current: ArcSwap<Ring>,
 }
 
-struct Schedule {
-    rotation: Duration,
-    overlap: Duration,
-    /// How long after its last signature a key is still published: the longest token's life, and the overlap.
-    afterlife: Duration,
-    algorithms: BTreeSet<SigningAlgorithm>,
+/// What a ring is made of.
+pub struct RingParts<'a> {
+    /// Keeps the keys.
+    pub store: Arc<dyn Store>,
+    /// Seals them.
+    pub sealing: Sealing,
+    /// This replica, where there may be others.
+    pub holder: Option<Uuid>,
+    /// Which keys, and when.
+    pub keys: &'a KeysConfig,
+    /// How long what they sign lives.
+    pub lifetimes: &'a Lifetimes,
+}
+
+impl std::fmt::Debug for RingParts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingParts").field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
+/// A key, and where it is stored.
+pub(super) struct Stored {
+    pub(super) slot: String,
+    pub(super) version: u64,
+    pub(super) key: StoredKey,
 }
 
 #[derive(Default)]
@@ -42,72 +75,51 @@ impl std::fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// Reads the keys from the store, and makes those that are missing.
+    /// Reads the keys from the store, and makes those that are missing; where another replica is making them, waits for that.
     ///
     /// # Errors
-    /// When the store could not tell, holds a broken key, or a key can not be made.
-    pub async fn open(store: &dyn Store, keys: &KeysConfig, lifetimes: &Lifetimes, now: OffsetDateTime) -> Result<Self, KeyError> {
-        let longest = lifetimes.access_token_seconds.max(lifetimes.id_token_seconds);
-        let schedule = Schedule {
-            rotation: seconds(keys.rotation_seconds),
-            overlap: seconds(keys.overlap_seconds),
-            afterlife: seconds(longest) + seconds(keys.overlap_seconds),
-            algorithms: keys.algorithms.clone(),
-        };
-        let ring = Self { schedule, current: ArcSwap::default() };
-        ring.rotate(store, now).await?;
+    /// When the store could not tell, holds a broken key or one that can not be opened, or a key can not be made.
+    pub async fn open(parts: RingParts<'_>, now: OffsetDateTime) -> Result<Self, KeyError> {
+        let RingParts { store, sealing, holder, keys, lifetimes } = parts;
+        let schedule = Schedule::new(keys, lifetimes);
+        let (reading, wants_to_seal, current) = (Reading::default(), AtomicBool::new(true), ArcSwap::default());
+        let ring = Self { store, sealing, schedule, holder, reading, wants_to_seal, current };
+        ring.begin(now).await?;
         Ok(ring)
     }
 
-    /// Makes the keys that the schedule asks for, and takes up those that the store holds. Called at start and about once a
-    /// minute. A key is published one overlap before it signs, so that a verifier that caches the key set knows it in time.
-    ///
-    /// # Errors
-    /// When the store could not tell, holds a broken key, or a key can not be made. The keys in force stay.
-    pub async fn rotate(&self, store: &dyn Store, now: OffsetDateTime) -> Result<(), KeyError> {
-        let mut stored = load(store, now).await?;
-        for algorithm in &self.schedule.algorithms {
-            let until = stored.iter().filter(|(_, key)| key.algorithm == *algorithm).map(|(_, key)| key.signs_until).max();
-            let until = until.and_then(|t| OffsetDateTime::from_unix_timestamp(t).ok()).filter(|until| *until > now);
-            let from = match until {
-                Some(until) if until - self.schedule.overlap > now => continue,
-                Some(until) => until,
-                None => now,
-            };
-            self.make(store, *algorithm, from, now).await?;
-        }
-        stored = load(store, now).await?;
-        let keys = stored.iter().map(|(id, key)| key.open(id).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let by_kid = keys.iter().map(|key| (key.kid.clone(), Arc::clone(key))).collect();
-        self.current.store(Arc::new(Ring { keys, by_kid }));
-        Ok(())
+    /// What the store holds that is still published.
+    pub(super) async fn load(&self, now: OffsetDateTime) -> Result<Vec<Stored>, KeyError> {
+        let listing = self.store.list(&Partition::System, Kind::SigningKey, None, 1_000, now).await?;
+        let read = |(slot, entry): (String, crate::store::Entry)| match serde_json::from_slice::<StoredKey>(&entry.value) {
+            Ok(key) => Ok(Stored { slot, version: entry.version, key }),
+            Err(_) => Err(KeyError::Stored(slot)),
+        };
+        let keys = listing.entries.into_iter().map(read).collect::<Result<Vec<_>, KeyError>>()?;
+        Ok(keys.into_iter().filter(|stored| stored.key.published_until > now.unix_timestamp()).collect())
     }
 
-    async fn make(
-        &self,
-        store: &dyn Store,
-        algorithm: SigningAlgorithm,
-        from: OffsetDateTime,
-        now: OffsetDateTime,
-    ) -> Result<(), KeyError> {
-        let until = from + self.schedule.rotation;
-        let published_until = until + self.schedule.afterlife;
-        let key = StoredKey::generate(algorithm, from, until, published_until)?;
-        // The slot is named by its beginning: of two processes that make it at once, one wins, and both take up the winner's.
-        let slot = Key::system(Kind::SigningKey, format!("{algorithm:?}-{}", from.unix_timestamp()).to_lowercase());
-        let value = serde_json::to_vec(&key).map_err(|_| KeyError::Generate(algorithm))?;
-        let batch = Batch::new().expect(slot.clone(), Expect::Absent).put(slot, value, Some(published_until));
-        if store.commit(batch, now).await? == Outcome::Committed {
-            tracing::info!(algorithm = ?algorithm, signs_from = %from, "made a signing key");
+    /// Puts these keys in force, and says whether all of them lie as they should. Where one can not be opened, those in force stay.
+    pub(super) fn put_in_force(&self, stored: &[Stored]) -> Result<bool, KeyError> {
+        let mut all_lie_as_they_should = true;
+        let mut keys = Vec::with_capacity(stored.len());
+        for Stored { slot, key, .. } in stored {
+            let (key, lies_as_it_should) = key.open(slot, &self.sealing)?;
+            all_lie_as_they_should &= lies_as_it_should;
+            keys.push(Arc::new(key));
         }
-        Ok(())
+        let by_kid = keys.iter().map(|key| (key.kid.clone(), Arc::clone(key))).collect();
+        self.current.store(Arc::new(Ring { keys, by_kid }));
+        Ok(all_lie_as_they_should)
     }
 
     /// The key that signs now.
     pub(super) fn signing(&self, algorithm: SigningAlgorithm, now: i64) -> Option<Arc<SigningKey>> {
         let ring = self.current.load();
-        let candidates = ring.keys.iter().filter(|key| key.algorithm == algorithm && key.signs_from <= now);
-        candidates.max_by_key(|key| (key.signs_until > now, key.signs_from)).cloned()
+        let of_algorithm = || ring.keys.iter().filter(|key| key.algorithm == algorithm);
+        let begun = of_algorithm().filter(|key| key.signs_from <= now).max_by_key(|key| (key.signs_until > now, key.signs_from));
+        // The very first was made by a replica whose clock is ahead of ours; there is no other to sign with.
+        begun.or_else(|| of_algorithm().min_by_key(|key| key.signs_from)).cloned()
     }
 
     /// The key that a `kid` names.
@@ -126,14 +138,4 @@ impl KeyRing {
     pub const fn algorithms(&self) -> &BTreeSet<SigningAlgorithm> {
         &self.schedule.algorithms
     }
-}
-
-async fn load(store: &dyn Store, now: OffsetDateTime) -> Result<Vec<(String, StoredKey)>, KeyError> {
-    let listing = store.list(&Partition::System, Kind::SigningKey, None, 1_000, now).await?;
-    let read = |(id, entry): (String, crate::store::Entry)| {
-        let key: StoredKey = serde_json::from_slice(&entry.value).map_err(|_| KeyError::Stored(id.clone()))?;
-        Ok((id, key))
-    };
-    let keys = listing.entries.into_iter().map(read).collect::<Result<Vec<_>, KeyError>>()?;
-    Ok(keys.into_iter().filter(|(_, key)| key.published_until > now.unix_timestamp()).collect())
 }

@@ -5,13 +5,14 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 pub use connectors::UnverifiedToken;
 use serde::{Deserialize, de::DeserializeOwned};
+use time::OffsetDateTime;
 
 use super::{
     claims::{AccessClaims, IdClaims},
     ring::KeyRing,
     signing::TokenType,
 };
-use crate::{config::SigningAlgorithm, secret_text::digest, slots::Slots};
+use crate::{config::SigningAlgorithm, secret_text::digest, slots::Slots, store::StoreError};
 
 /// The token is not one of ours. The reason is for the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +42,18 @@ pub enum Forged {
     /// Another issuer's.
     #[error("it names another issuer")]
     Issuer,
+}
+
+/// A token was not verified.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unverified {
+    /// It is none of ours.
+    #[error(transparent)]
+    Forged(#[from] Forged),
+    /// Its key is unknown here, and the store could not tell whether another replica has made it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// The three members that our headers have, and no other: an unknown one is refused, not ignored.
@@ -80,8 +93,22 @@ impl Verifier {
     /// that may change are not judged here.
     ///
     /// # Errors
-    /// Why it is not one.
-    pub fn verify(&self, token: UnverifiedToken<'_>) -> Result<Arc<AccessClaims>, Forged> {
+    /// Why it is not one, or that it could not be told.
+    pub async fn verify(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Arc<AccessClaims>, Unverified> {
+        match self.verify_at_hand(token) {
+            Err(Forged::UnknownKey) if self.has_its_key_after_all(token, now).await? => Ok(self.verify_at_hand(token)?),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    async fn has_its_key_after_all(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<bool, StoreError> {
+        let header = token.text().split_once('.').and_then(|(header, _)| header_of(header).ok());
+        let Some(Header { kid, .. }) = header else { return Ok(false) };
+        self.keys.is_there_after_all(&kid, now).await
+    }
+
+    /// The same with the keys at hand.
+    fn verify_at_hand(&self, token: UnverifiedToken<'_>) -> Result<Arc<AccessClaims>, Forged> {
         let text = token.text();
         if text.len() > UnverifiedToken::MAX_BYTES {
             return Err(Forged::Malformed);
@@ -98,12 +125,20 @@ impl Verifier {
         Ok(claims)
     }
 
-    /// What a genuine ID token of ours says, whatever its times: a hint (OpenID Connect Core, 3.1.2.1).
-    #[must_use]
-    pub fn id_token(&self, token: UnverifiedToken<'_>) -> Option<IdClaims> {
-        let text = Some(token.text()).filter(|text| text.len() <= UnverifiedToken::MAX_BYTES)?;
-        let claims: IdClaims = self.verify_signature(text, TokenType::Id).ok()?;
-        (claims.iss == self.issuer).then_some(claims)
+    /// What a genuine ID token of ours says, whatever its times: a hint (OpenID Connect Core, 3.1.2.1). `None` where it is none of ours.
+    ///
+    /// # Errors
+    /// When it could not be told.
+    pub async fn id_token(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Option<IdClaims>, StoreError> {
+        if token.text().len() > UnverifiedToken::MAX_BYTES {
+            return Ok(None);
+        }
+        let verify = || self.verify_signature::<IdClaims>(token.text(), TokenType::Id);
+        let claims = match verify() {
+            Err(Forged::UnknownKey) if self.has_its_key_after_all(token, now).await? => verify().ok(),
+            outcome => outcome.ok(),
+        };
+        Ok(claims.filter(|claims| claims.iss == self.issuer))
     }
 
     /// The claims of a compact JWS (RFC 7515, 5.2) of ours of this type. The key's own algorithm verifies: the header's must
@@ -111,8 +146,7 @@ impl Verifier {
     fn verify_signature<T: DeserializeOwned>(&self, text: &str, typ: TokenType) -> Result<T, Forged> {
         let (signed, signature) = text.rsplit_once('.').ok_or(Forged::Malformed)?;
         let (header, payload) = signed.split_once('.').ok_or(Forged::Malformed)?;
-        let decoded = |part: &str| B64.decode(part).map_err(|_| Forged::Malformed);
-        let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| Forged::Header)?;
+        let header = header_of(header)?;
         if header.typ != typ.typ() {
             return Err(Forged::Type);
         }
@@ -123,4 +157,12 @@ impl Verifier {
         key.verifying.verify_sig(signed.as_bytes(), &decoded(signature)?).map_err(|_| Forged::Signature)?;
         serde_json::from_slice(&decoded(payload)?).map_err(|_| Forged::Claims)
     }
+}
+
+fn header_of(part: &str) -> Result<Header, Forged> {
+    serde_json::from_slice(&decoded(part)?).map_err(|_| Forged::Header)
+}
+
+fn decoded(part: &str) -> Result<Vec<u8>, Forged> {
+    B64.decode(part).map_err(|_| Forged::Malformed)
 }

@@ -39,8 +39,7 @@ pub(in crate::config) fn check(parts: &Parts, places: &mut Places) {
 fn sealing_key(file: Option<&PathBuf>, places: &mut Places) {
     let path = "store.sealingKeyFile";
     let Some(text) = file.and_then(|file| readable(file, path, places)) else { return };
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
-    if lines.peek().is_none() || lines.any(|line| crate::sealing::key_of(line).is_none()) {
+    if crate::sealing::keys_of(&text).is_none() {
         places.fault(
             path,
             "a sealing key is 32 bytes, as base64 or as 64 hexadecimal digits, one a line; `openssl rand -base64 32` makes one",

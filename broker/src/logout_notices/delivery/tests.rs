@@ -11,8 +11,10 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     config::{KeysConfig, Lifetimes},
+    sealing::Sealing,
     seams::SystemEntropy,
     store::{Store, embedded::Embedded},
+    tokens::RingParts,
 };
 
 const BEGIN: i64 = 1_800_000_000;
@@ -47,7 +49,10 @@ impl House {
         crate::cli::install_providers();
         let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
         let clock = Arc::new(Hand(AtomicI64::new(BEGIN)));
-        let keys = KeyRing::open(&*store, &KeysConfig::default(), &Lifetimes::default(), clock.now()).await.unwrap();
+        let sealing = Sealing::with(&[1; 32].into(), Arc::new(SystemEntropy)).unwrap();
+        let (keys, lifetimes) = (&KeysConfig::default(), &Lifetimes::default());
+        let parts = RingParts { store: Arc::clone(&store), sealing, holder: None, keys, lifetimes };
+        let keys = KeyRing::open(parts, clock.now()).await.unwrap();
         let clients = clients.iter().map(|(id, uri)| {
             let config = serde_json::from_value(json!({"id": id, "backchannelLogoutUri": uri})).unwrap();
             Client::new(&config).unwrap()
