@@ -194,7 +194,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ways: Ways::new(Arc::clone(&admission), &config.tenants),
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching: Vouching::open(&**store, &**entropy, now).await?,
-        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
+        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone(), Arc::clone(store), Arc::clone(&seams.peers)),
         group_ids,
         sharing: Sharing::new(Arc::clone(&people), Arc::clone(&admission.tenants), &config.sharing),
         reindex: Reindex::new(Arc::clone(&admission)),

@@ -103,6 +103,11 @@ impl Deliveries {
         Ok(Self { parts, http, permits: Semaphore::new(AT_ONCE) })
     }
 
+    /// Has what is in the outbox sent without delay: someone has written there.
+    pub fn wake(&self) {
+        self.parts.outbox.wake();
+    }
+
     /// Sends what is due, and what becomes due, until it is told to stop; what is under way then ends first.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut lanes = Lanes::default();

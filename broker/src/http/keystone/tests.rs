@@ -184,7 +184,13 @@ impl House {
             })
         });
         app.admission = Arc::new(Admission::new(Arc::clone(&app.admission.tenants), IdRecords::new(store), wired.collect()));
-        app.review = Review::new(Arc::clone(&app.judge), Arc::clone(&app.admission), app.issuer.clone());
+        app.review = Review::new(
+            Arc::clone(&app.judge),
+            Arc::clone(&app.admission),
+            app.issuer.clone(),
+            Arc::clone(&app.seams.store),
+            Arc::clone(&app.seams.peers),
+        );
         Self { doors: crate::http::public(&Arc::new(app), None), keystone }
     }
 
