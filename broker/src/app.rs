@@ -152,7 +152,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),
         admission: Arc::clone(&admission),
-        grants: Arc::new(UpstreamGrants::new(Arc::clone(store), Arc::clone(entropy), sealing, Arc::clone(&admission), seconds(longest))),
+        grants: Arc::new(UpstreamGrants::new(
+            Arc::clone(store),
+            Arc::clone(entropy),
+            sealing,
+            Arc::clone(&admission),
+            Arc::clone(&seams.peers),
+            seconds(longest),
+        )),
         people: signed_in_people.clone(),
         ending: Ending::new(Arc::clone(store), outbox.clone()),
         lifetime: seconds(lifetimes.session_seconds),
@@ -170,6 +177,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         clock: Arc::clone(&seams.clock),
         entropy: Arc::clone(entropy),
         issuer: issuer.clone(),
+        store: Arc::clone(store),
+        peers: Arc::clone(&seams.peers),
     })?);
     let grants = Grants::new(GrantParts {
         clients,

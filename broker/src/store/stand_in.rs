@@ -1,5 +1,7 @@
-//! A store for tests: it counts what it is asked, refuses to write while it is told so, and can end in between.
+//! A store for tests: it counts what it is asked, refuses to write while it is told so, and can end in between. Where several replicas stand on
+//! it, it is what connects them, and can be told to keep quiet.
 
+use std::collections::BTreeSet;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -8,7 +10,9 @@ use std::sync::{
 use async_trait::async_trait;
 use time::OffsetDateTime;
 
-use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded};
+use tokio::sync::broadcast;
+
+use super::{Batch, Entry, Key, Kind, Listing, Mark, News, Outcome, Partition, Peers, Store, StoreError, Topic, embedded::Embedded};
 
 /// The embedded store in memory, and how often it was read and written.
 pub(crate) struct StandIn {
@@ -19,6 +23,9 @@ pub(crate) struct StandIn {
     pub(crate) left: AtomicUsize,
     /// Whether it takes no writes.
     pub(crate) refuses: AtomicBool,
+    /// Whether it tells nobody anything.
+    pub(crate) is_quiet: AtomicBool,
+    news: broadcast::Sender<News>,
 }
 
 #[async_trait]
@@ -31,6 +38,13 @@ impl Store for StandIn {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.store.present(keys, now).await
     }
+    async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.look(keys, now).await
+    }
+    fn is_as_seen(&self, mark: &Mark, now: OffsetDateTime) -> bool {
+        self.store.is_as_seen(mark, now)
+    }
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
         if self.refuses.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable("told so".into()));
@@ -39,7 +53,11 @@ impl Store for StandIn {
             return Err(StoreError::Unavailable("the program has ended".into()));
         }
         self.commits.fetch_add(1, Ordering::SeqCst);
-        self.store.commit(batch, now).await
+        let changed = batch.put.iter().map(|(key, ..)| key.kind()).chain(batch.delete.iter().map(Key::kind));
+        let changed: BTreeSet<_> = changed.filter(|kind| kind.is_told()).collect();
+        let outcome = self.store.commit(batch, now).await?;
+        changed.into_iter().filter(|_| outcome == Outcome::Committed).for_each(|kind| self.say(News::Changed(kind)));
+        Ok(outcome)
     }
     async fn list(
         &self,
@@ -56,6 +74,29 @@ impl Store for StandIn {
     }
 }
 
+impl StandIn {
+    /// Tells all who hear.
+    pub(crate) fn say(&self, news: News) {
+        if !self.is_quiet.load(Ordering::SeqCst) {
+            _ = self.news.send(news);
+        }
+    }
+}
+
+#[async_trait]
+impl Peers for StandIn {
+    fn may_be(&self) -> bool {
+        true
+    }
+    async fn tell(&self, topic: Topic, text: &[u8]) -> Result<(), StoreError> {
+        self.say(News::Told(topic, text.to_vec()));
+        Ok(())
+    }
+    fn hear(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+}
+
 /// A fresh one, which takes everything.
 pub(crate) fn stand_in() -> Arc<StandIn> {
     Arc::new(StandIn {
@@ -64,5 +105,7 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
         commits: AtomicUsize::new(0),
         left: AtomicUsize::new(usize::MAX / 2),
         refuses: AtomicBool::new(false),
+        is_quiet: AtomicBool::new(false),
+        news: broadcast::channel(64).0,
     })
 }

@@ -63,7 +63,8 @@ impl Records {
     ) -> Result<(), StoreError> {
         let batch = Batch::new().put(key(connector, &what.form()), Vec::new(), Some(now + lasts + APART));
         let kept = self.store.commit(batch.clone(), now).await.map(drop);
-        if kept.is_err() {
+        if let Err(error) = &kept {
+            tracing::warn!(connector.id = %connector, %error, "a token was taken back, and the store could not keep that yet");
             match Arc::clone(&self.waiting).try_acquire_owned() {
                 Ok(place) => drop(tokio::spawn(Self::keep_on(Arc::clone(&self.store), batch, lasts, now, place))),
                 Err(_) => tracing::error!(connector.id = %connector, "a token was taken back, and only this replica knows it"),
