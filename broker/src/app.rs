@@ -161,7 +161,14 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         store: Arc::clone(store),
         entropy: Arc::clone(entropy),
         admission: Arc::clone(&admission),
-        grants: Arc::new(UpstreamGrants::new(Arc::clone(store), Arc::clone(entropy), sealing, Arc::clone(&admission), seconds(longest))),
+        grants: Arc::new(UpstreamGrants::new(
+            Arc::clone(store),
+            Arc::clone(entropy),
+            sealing,
+            Arc::clone(&admission),
+            Arc::clone(&seams.peers),
+            seconds(longest),
+        )),
         people: signed_in_people.clone(),
         ending: Ending::new(Arc::clone(store), outbox.clone()),
         lifetime: seconds(lifetimes.session_seconds),
@@ -179,6 +186,8 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         clock: Arc::clone(&seams.clock),
         entropy: Arc::clone(entropy),
         issuer: issuer.clone(),
+        store: Arc::clone(store),
+        peers: Arc::clone(&seams.peers),
     })?);
     let grants = Grants::new(GrantParts {
         clients,
@@ -203,7 +212,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         ways: Ways::new(Arc::clone(&admission), &config.tenants),
         refusals: Refusals::new(Arc::clone(store), Arc::clone(entropy), &config.refusals),
         vouching,
-        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone()),
+        review: Review::new(Arc::clone(&judge), Arc::clone(&admission), issuer.clone(), Arc::clone(store), Arc::clone(&seams.peers)),
         group_ids,
         sharing: Sharing::new(Arc::clone(&people), Arc::clone(&admission.tenants), &config.sharing),
         reindex: Reindex::new(Arc::clone(&admission)),

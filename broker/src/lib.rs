@@ -10,6 +10,7 @@ pub mod deadline;
 pub mod directory;
 pub mod grants;
 pub mod grpc;
+pub mod hearing;
 pub mod http;
 pub mod log;
 pub mod login;

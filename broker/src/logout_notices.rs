@@ -3,6 +3,7 @@
 //! It owns the records and their order. Who writes them is [`Ending`](crate::login::Ending); `logout_notices/delivery.rs` sends them.
 
 mod delivery;
+mod turn;
 
 use std::{sync::Arc, time::Duration};
 

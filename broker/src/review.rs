@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     standing::{Fallen, Judge, Standing},
-    store::StoreError,
+    store::{Peers, Store, StoreError},
     tenancy::{Admission, AdmissionError},
     tokens::UnverifiedToken,
 };
@@ -108,9 +108,10 @@ pub struct Review {
 impl Review {
     /// Reviews by this judge; tokens that do not name our issuer also by the connectors that take them.
     #[must_use]
-    pub fn new(judge: Arc<Judge>, admission: Arc<Admission>, issuer: String) -> Self {
+    pub fn new(judge: Arc<Judge>, admission: Arc<Admission>, issuer: String, store: Arc<dyn Store>, peers: Arc<dyn Peers>) -> Self {
         let revocations = Revocations::new(Arc::clone(&admission));
-        Self { judge, remembered: Remembered::new(), upstreams: Upstreams::new(admission, issuer), revocations }
+        let upstreams = Upstreams::new(admission, issuer, store, peers);
+        Self { judge, remembered: Remembered::new(), upstreams, revocations }
     }
 
     /// What was answered to the same request before, if it was a good answer, the token surely is still in force and its bearer who
@@ -158,6 +159,11 @@ impl Review {
         now: OffsetDateTime,
     ) -> Result<(), NotRevoked> {
         self.revocations.revoke(&self.upstreams, connector, caller, token, now).await
+    }
+
+    /// Takes up what a replica told of an upstream's token that was taken back ([`Topic::TokenTakenBack`](crate::store::Topic)).
+    pub(crate) fn heard(&self, text: &[u8], now: OffsetDateTime) {
+        self.upstreams.heard(text, now);
     }
 
     async fn of_own(

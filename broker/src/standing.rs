@@ -105,7 +105,13 @@ impl Judge {
     /// Why it is not, or that it could not be told.
     pub async fn judge(&self, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Standing, Fallen> {
         let claims = self.verifier.verify(token, now).await?;
-        let tenant = self.admitted(&claims, now)?;
+        let tenant = match self.admitted(&claims, now) {
+            // The token is genuine: another replica may have made its tenant a moment ago.
+            Err(Fallen::Tenant) if self.admission.tenants.enabled_anywhere(&claims.tenant_id, now).await?.is_some() => {
+                self.admitted(&claims, now)?
+            }
+            admitted => admitted?,
+        };
         let key = |kind, id: Uuid| Key::new(&tenant.id, kind, id.to_string());
         let must_stand = [claims.sid.map(|id| key(Kind::Session, id)), claims.grant_id.map(|id| key(Kind::Grant, id))];
         let mut keys = vec![key(Kind::RevokedToken, claims.jti)];

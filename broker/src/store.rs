@@ -97,6 +97,8 @@ pub enum Kind {
     Doubt,
     /// An upstream's token that was taken back through us (system).
     TakenBack,
+    /// What a tenant that came into being is called, so that no two are called alike (system).
+    TenantName,
 }
 
 impl Kind {
@@ -132,11 +134,12 @@ impl Kind {
             Self::Format => "format",
             Self::Doubt => "doubt",
             Self::TakenBack => "taken-back",
+            Self::TenantName => "tenant-name",
         }
     }
 
     /// Every kind.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::SigningKey,
         Self::Browser,
         Self::Attempt,
@@ -165,6 +168,7 @@ impl Kind {
         Self::Format,
         Self::Doubt,
         Self::TakenBack,
+        Self::TenantName,
     ];
 
     /// The kind of this stored name; `None` for one of a newer version.
@@ -198,7 +202,7 @@ impl Kind {
     /// Whether reviews rest on it: replicas remember what they saw of it, and are told when it changes ([`Store::look`]).
     #[must_use]
     pub const fn is_watched(self) -> bool {
-        matches!(self, Self::Session | Self::Grant | Self::RevokedToken)
+        matches!(self, Self::Session | Self::Grant | Self::RevokedToken | Self::TakenBack)
     }
 
     /// Whether all replicas are told that records of it changed ([`News::Changed`]).

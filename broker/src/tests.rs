@@ -7,6 +7,7 @@ mod passwords;
 mod people;
 mod reindex;
 mod renewal;
+mod replicas;
 mod sharing;
 mod via;
 
@@ -41,7 +42,7 @@ use crate::{
     sealing::Sealing,
     seams::{Entropy, SystemEntropy},
     store::{
-        Batch, Entry, Key, Kind, Outcome, Partition, Store,
+        Alone, Batch, Entry, Key, Kind, Outcome, Partition, Peers, Store,
         embedded::Embedded,
         stand_in::{StandIn, stand_in},
     },
@@ -224,6 +225,8 @@ struct Plan {
     cloud_has_no_renewal: bool,
     believed_seconds: Option<u64>,
     sealing_key: u8,
+    /// Whether it is one of several replicas on its store.
+    has_peers: bool,
 }
 
 impl Plan {
@@ -242,6 +245,7 @@ impl Plan {
         };
         let tenants = tenants.into_iter().map(external).collect();
         let tenants = Arc::new(Tenants::open(tenants, None, Arc::clone(&shared), NOW).await.unwrap());
+        let peers: Arc<dyn Peers> = if self.has_peers { Arc::clone(&store) as _ } else { Arc::new(Alone) };
         let provider = Arc::new(Provider { believed_seconds: self.believed_seconds.unwrap_or(43_200), ..Provider::default() });
         let book = Arc::new(Book::default());
         let operated_by = if self.sso_is_tenants { OperatedBy::Tenant } else { OperatedBy::Operator };
@@ -269,8 +273,14 @@ impl Plan {
         let connectors = vec![Arc::new(sso), Arc::new(corp), Arc::new(ours)];
         let admission = Arc::new(Admission::new(tenants, IdRecords::new(Arc::clone(&shared)), connectors));
         let sealing = Sealing::with(&Zeroizing::new([self.sealing_key; 32]), Arc::clone(&entropy)).unwrap();
-        let grants =
-            Arc::new(UpstreamGrants::new(Arc::clone(&shared), Arc::clone(&entropy), sealing, Arc::clone(&admission), Duration::days(14)));
+        let grants = Arc::new(UpstreamGrants::new(
+            Arc::clone(&shared),
+            Arc::clone(&entropy),
+            sealing,
+            Arc::clone(&admission),
+            peers,
+            Duration::days(14),
+        ));
         let signed_in = SignedInPeople::new(Arc::clone(&shared), Duration::days(90));
         let ending = Ending::new(Arc::clone(&shared), Outbox::new(Arc::clone(&shared)));
         let parts = SessionParts {

@@ -90,7 +90,10 @@ impl Cs3 {
             return Err(Cs3Error::BadToken("its identity provider is another"));
         }
         let id = opaque_id(&user.opaque_id).ok_or(Cs3Error::BadToken("its user's id is none of ours"))?;
-        let tenant = TenantId::parse(&user.tenant_id).ok().and_then(|id| self.admission.tenants.enabled(&id));
+        let tenant = match TenantId::parse(&user.tenant_id) {
+            Ok(id) => self.admission.tenants.enabled_anywhere(&id, now).await?,
+            Err(_) => None,
+        };
         let tenant = tenant.ok_or(Cs3Error::BadToken("its tenant is disabled or unknown"))?;
         let record = self.admission.ids.get(&tenant.id, id, now).await?;
         let record = record.ok_or(Cs3Error::BadToken("its user's id is not recorded in its tenant"))?;

@@ -42,7 +42,7 @@ impl From<NotRevoked> for Fault {
                 Self(StatusCode::UNAUTHORIZED, "send a token of your own that is in force in the header `X-Auth-Token`")
             }
             NotRevoked::Forbidden => Self(StatusCode::FORBIDDEN, "your own token does not give the right to take this one back"),
-            NotRevoked::CouldNotTell(..) => {
+            NotRevoked::CouldNotTell(..) | NotRevoked::Untold(_) => {
                 Self(StatusCode::SERVICE_UNAVAILABLE, "it could not be told just now whether the token was taken back; try again")
             }
         }
@@ -68,7 +68,7 @@ pub(crate) async fn take_back(
         Err(error) => {
             let address = peer.address;
             // While a Keystone is down anyone could fill the log.
-            if matches!(error, NotRevoked::CouldNotTell(..)) {
+            if matches!(error, NotRevoked::CouldNotTell(..) | NotRevoked::Untold(_)) {
                 tracing::debug!(connector.id = connector, %error, "a token could not be taken back");
             } else {
                 tracing::info!(

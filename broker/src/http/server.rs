@@ -29,6 +29,7 @@ use super::{
 use crate::{
     App,
     config::TlsConfig,
+    hearing,
     store::{Store, StoreError},
 };
 
@@ -94,6 +95,7 @@ pub async fn serve(
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
     let stopping = CancellationToken::new();
     let deliveries = tokio::spawn(Arc::clone(&app.deliveries).run(stopping.clone()));
+    let hearing = tokio::spawn(hearing::hear(Arc::clone(&app), stopping.clone()));
     let reload = tls.as_ref().map(|(running, config)| tokio::spawn(reload_on_hangup(running.clone(), TlsConfig::clone(config))));
     let admin_server = http(axum_server::from_tcp(admin.0)?.acceptor(PatientAcceptor::unbounded())).handle(admin_end.clone());
     let admin_server = admin_server.serve(admin.1.into_make_service());
@@ -120,6 +122,7 @@ pub async fn serve(
     let ended = tokio::try_join!(public_server, admin_server, end).map(drop);
     upkeep.abort();
     following.abort();
+    hearing.abort();
     // Also where a listener failed. What is under way ends within a delivery's own deadline; the rest stays in the store.
     stopping.cancel();
     if let Err(error) = deliveries.await {

@@ -257,7 +257,7 @@ impl Sessions {
     pub async fn find(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<(Session, Identity), SessionError> {
         let session = self.load(signed_in, now).await?;
         let identity = self.admit(&session, signed_in, session.user.clone().into(), now).await?;
-        let tenant = self.tenant(signed_in).ok_or(SessionError::NoLonger(Rejection::TenantDisabled.into()))?;
+        let tenant = self.tenant(signed_in, now).await?.ok_or(SessionError::NoLonger(Rejection::TenantDisabled.into()))?;
         self.way_stands(&session, &tenant)?;
         Ok((session, identity))
     }
@@ -300,7 +300,7 @@ impl Sessions {
     ) -> Result<(Session, Identity), SessionError> {
         let gone = || SessionError::NoLonger(AdmissionError::NoConnector(session.connector.clone()));
         let connector = self.admission.connector(session.connector.as_str()).ok_or_else(gone)?;
-        let tenant = self.tenant(signed_in).ok_or(SessionError::NoLonger(Rejection::TenantDisabled.into()))?;
+        let tenant = self.tenant(signed_in, now).await?.ok_or(SessionError::NoLonger(Rejection::TenantDisabled.into()))?;
         self.way_stands(&session, &tenant)?;
         let whose = Whose { tenant: signed_in.tenant.clone(), connector: session.connector.clone(), opaque_id: session.opaque_id };
         let heard = match session.upstream {
@@ -402,8 +402,8 @@ impl Sessions {
         Ok(true)
     }
 
-    fn tenant(&self, signed_in: &SignedIn) -> Option<Arc<Tenant>> {
-        self.admission.tenants.enabled(&signed_in.tenant)
+    async fn tenant(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<Option<Arc<Tenant>>, StoreError> {
+        self.admission.tenants.enabled_anywhere(&signed_in.tenant, now).await
     }
 
     /// A session that stands, whether or not its person would still be admitted: what is needed to end it.

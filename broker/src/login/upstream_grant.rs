@@ -2,15 +2,20 @@
 //!
 //! It owns the records, the asking, and when there is no need to ask. A record is written with the session that it belongs
 //! to, and that session's offline copies share it. Renewals of one record are made one after the other, each to its end even
-//! where whoever wanted it goes away: what the upstream gave in exchange is not lost. What ends with a refusal, sessions decide.
+//! where whoever wanted it goes away: what the upstream gave in exchange is not lost. Where there are replicas they take turns by a lease, and
+//! a token that the store did not take is kept under it until the store does. What ends with a refusal, sessions decide.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration as StdDuration};
 
-use claims_mapping::{ConnectorId, MappedUser, Subject, TenantId};
-use connectors::{Renewal, Renewed, Secret};
+use claims_mapping::{ConnectorId, MappedUser, Subject, TenantId, UpstreamUser};
+use connectors::{ConnectorError, Renewal, Renewed, Secret};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, timeout},
+};
 use uuid::Uuid;
 
 use super::{AtUpstream, SessionError, turns::Turns};
@@ -19,8 +24,8 @@ use crate::{
     sealing::{Sealing, SealingError},
     seams::Entropy,
     secret_text::random_uuid,
-    store::{Batch, Expect, Key, Kind, Outcome, Store, StoreError},
-    tenancy::{Admission, AdmissionError, StoredUser},
+    store::{Batch, Expect, Key, Kind, Lease, Outcome, Peers, Store, StoreError},
+    tenancy::{Admission, AdmissionError, StoredUser, Wired},
 };
 
 /// What was heard so lately is not asked for again.
@@ -29,6 +34,15 @@ const FRESH: Duration = Duration::seconds(30);
 const MARGIN: Duration = Duration::minutes(15);
 /// The most records of which a refresh token waits in memory for the store to take it.
 const MOST_UNSAVED: u64 = 10_000;
+/// How long someone waits for others who ask the same.
+const PATIENCE: StdDuration = StdDuration::from_secs(20);
+/// How often it is looked whether another replica is done.
+const POLL: StdDuration = StdDuration::from_millis(75);
+/// What a lease lasts longer than the calls that are made under it: the store's part.
+const STORE_TIME: StdDuration = StdDuration::from_secs(5);
+/// How long to wait before the store is asked again to take a refresh token, and for how long that goes on.
+const SAVE_AGAIN: StdDuration = StdDuration::from_millis(200);
+const SAVE_FOR: StdDuration = StdDuration::from_secs(120);
 
 /// The form that is stored.
 #[derive(Clone, Serialize, Deserialize)]
@@ -75,6 +89,30 @@ pub(super) struct Begun {
     pub(super) batch: Batch,
 }
 
+/// A record that says that its upstream is to be asked.
+struct Due<'a> {
+    key: Key,
+    version: u64,
+    grant: StoredGrant,
+    via: &'a Wired,
+    renewal: Arc<dyn Renewal>,
+    token: Secret,
+}
+
+/// What a record says.
+enum Known<'a> {
+    Heard(Heard),
+    Due(Box<Due<'a>>),
+}
+
+/// What the upstream gave and the store did not take.
+struct Unsaved {
+    batch: Batch,
+}
+
+/// What came of asking.
+type Asked = (Result<Heard, SessionError>, Option<Unsaved>);
+
 /// The records.
 pub struct UpstreamGrants {
     store: Arc<dyn Store>,
@@ -83,6 +121,9 @@ pub struct UpstreamGrants {
     admission: Arc<Admission>,
     kept: Duration,
     turns: Turns,
+    peers: Arc<dyn Peers>,
+    /// This replica, among those that take turns.
+    own: Uuid,
     /// Refresh tokens that an upstream gave and the store did not take, with the version of the record that each replaces.
     unsaved: Cache<Uuid, (u64, Secret)>,
 }
@@ -101,10 +142,12 @@ impl UpstreamGrants {
         entropy: Arc<dyn Entropy>,
         sealing: Sealing,
         admission: Arc<Admission>,
+        peers: Arc<dyn Peers>,
         longest_session: Duration,
     ) -> Self {
         let kept = longest_session + MARGIN;
-        Self { store, entropy, sealing, admission, kept, turns: Turns::default(), unsaved: Cache::new(MOST_UNSAVED) }
+        let own = random_uuid(&*entropy);
+        Self { store, entropy, sealing, admission, kept, turns: Turns::default(), peers, own, unsaved: Cache::new(MOST_UNSAVED) }
     }
 
     /// The record of someone who goes in now.
@@ -137,43 +180,140 @@ impl UpstreamGrants {
     /// That the session has to end, or that it could not be told: [`SessionError::is_final`] says which.
     pub(super) async fn ask(self: &Arc<Self>, id: Uuid, whose: Whose, now: OffsetDateTime) -> Result<Heard, SessionError> {
         // Whoever goes away while they wait asks nothing: only what has begun goes on without them.
-        let turn = self.turns.take(id).await;
+        let turn = timeout(PATIENCE, self.turns.take(id)).await.map_err(|_| others_ask())?;
         let this = Arc::clone(self);
-        let asking = async move {
+        let (tell, mut told) = oneshot::channel();
+        tokio::spawn(async move {
             let _turn = turn;
-            let heard = this.ask_in_turn(id, &whose, now).await;
-            if heard.as_ref().is_err_and(SessionError::is_final) {
-                // The other sessions that share it find nothing, and end too.
-                if let Err(error) = this.store.commit(Batch::new().delete(key(&whose.tenant, id)), now).await {
-                    tracing::error!(%error, "what went on at an upstream could not be forgotten");
-                }
-            }
-            heard
-        };
-        let stopped = |_| Err(StoreError::Unavailable("the renewal was stopped".into()).into());
-        tokio::spawn(asking).await.unwrap_or_else(stopped)
+            this.ask_in_turn(id, &whose, now, tell).await;
+        });
+        (&mut told).await.unwrap_or_else(|_| Err(StoreError::Unavailable("the renewal was stopped".into()).into()))
     }
 
-    async fn ask_in_turn(&self, id: Uuid, whose: &Whose, now: OffsetDateTime) -> Result<Heard, SessionError> {
+    /// Asks, in turn also among replicas, and tells what came of it.
+    async fn ask_in_turn(&self, id: Uuid, whose: &Whose, now: OffsetDateTime, tell: oneshot::Sender<Result<Heard, SessionError>>) {
+        let begun = Instant::now();
+        let due = match self.known(id, whose, now).await {
+            Ok(Known::Due(due)) => due,
+            Ok(Known::Heard(heard)) => return drop(tell.send(Ok(heard))),
+            Err(error) => return drop(tell.send(Err(self.ended(error, &key(&whose.tenant, id), None, now).await))),
+        };
+        if !self.peers.may_be() {
+            let (heard, unsaved) = self.ask_upstream(id, whose, *due, now).await;
+            drop(tell.send(heard));
+            if let Some(unsaved) = unsaved {
+                self.save(id, unsaved, None, now).await;
+            }
+            return;
+        }
+        let lasts = due.via.within * 2 + STORE_TIME;
+        let lease = match self.lease(id, (lasts, due.via.within), (now, begun), &tell).await {
+            Ok(lease) => lease,
+            Err(error) => return drop(tell.send(Err(error))),
+        };
+        // Whoever had the turn before may have asked.
+        let (heard, unsaved) = match self.known(id, whose, now).await {
+            Ok(Known::Due(due)) => self.ask_upstream(id, whose, *due, now).await,
+            Ok(Known::Heard(heard)) => (Ok(heard), None),
+            Err(error) => (Err(self.ended(error, &key(&whose.tenant, id), None, now).await), None),
+        };
+        drop(tell.send(heard));
+        let lease = match unsaved {
+            Some(unsaved) => self.save(id, unsaved, Some((lease, lasts)), now).await,
+            None => Some(lease),
+        };
+        if let Some(lease) = lease
+            && let Err(error) = lease.give_back(&*self.store, now + begun.elapsed()).await
+        {
+            tracing::debug!(%error, "the turn at an upstream's grant could not be given back; it ends by itself");
+        }
+    }
+
+    /// Waits for the turn among replicas, as long as somebody waits for what comes of it.
+    async fn lease(
+        &self,
+        id: Uuid,
+        (lasts, patience): (StdDuration, StdDuration),
+        (now, begun): (OffsetDateTime, Instant),
+        tell: &oneshot::Sender<Result<Heard, SessionError>>,
+    ) -> Result<Lease, SessionError> {
+        let name = format!("upstream-grant.{id}");
+        while begun.elapsed() <= patience + POLL && !tell.is_closed() {
+            let lasts = Duration::try_from(lasts).unwrap_or(Duration::MINUTE);
+            if let Some(lease) = Lease::take(&*self.store, &name, self.own, lasts, now + begun.elapsed()).await? {
+                return Ok(lease);
+            }
+            sleep(POLL).await;
+        }
+        Err(others_ask())
+    }
+
+    /// What the record says.
+    async fn known(&self, id: Uuid, whose: &Whose, now: OffsetDateTime) -> Result<Known<'_>, SessionError> {
         let key = key(&whose.tenant, id);
         let entry = self.store.get(&key, now).await?.ok_or(SessionError::GrantLost)?;
-        let mut grant: StoredGrant = serde_json::from_slice(&entry.value).map_err(|_| SessionError::GrantLost)?;
+        let grant: StoredGrant = serde_json::from_slice(&entry.value).map_err(|_| SessionError::GrantLost)?;
         let gone = || SessionError::NoLonger(AdmissionError::NoConnector(grant.via.clone()));
         let via = self.admission.connector(grant.via.as_str()).ok_or_else(gone)?;
-        let renewal = via.renewal.as_ref().ok_or_else(gone)?;
+        let renewal = Arc::clone(via.renewal.as_ref().ok_or_else(gone)?);
         let Some(sealed) = &grant.refresh_token else {
             let until = grant.proven_at.saturating_add(self.believed(&grant.via).whole_seconds());
-            return if now.unix_timestamp() < until { Ok(Heard::Nothing) } else { Err(SessionError::NoLongerBelieved) };
+            return if now.unix_timestamp() < until { Ok(Known::Heard(Heard::Nothing)) } else { Err(SessionError::NoLongerBelieved) };
         };
         if (now.unix_timestamp() - grant.asked_at).abs() < FRESH.whole_seconds() {
-            return Ok(grant.stands());
+            return Ok(Known::Heard(grant.stands()));
         }
         let token = match self.unsaved.get(&id).filter(|(version, _)| *version == entry.version) {
             Some((_, token)) => token,
             None => self.unseal(&whose.tenant, &grant.via, id, sealed).ok_or(SessionError::GrantLost)?,
         };
-        let Renewed { user, refresh_token } = renew(&**renewal, &grant.subject, &token, now).await?;
-        let heard = match user {
+        Ok(Known::Due(Box::new(Due { key, version: entry.version, grant, via, renewal, token })))
+    }
+
+    async fn ask_upstream(&self, id: Uuid, whose: &Whose, due: Due<'_>, now: OffsetDateTime) -> Asked {
+        let Due { key, version, mut grant, via, renewal, token } = due;
+        let (heard, refresh_token) = match renew(&*renewal, &grant.subject, &token, now).await {
+            Ok(Renewed { user, refresh_token }) => (self.heard(user, whose, &grant, via, now).await, refresh_token),
+            Err(error) => (Err(error), None),
+        };
+        match heard {
+            Err(error) if error.is_final() => return (Err(self.ended(error, &key, Some(version), now).await), None),
+            // Nothing was learnt that can be used; a token that was spent must be replaced all the same.
+            Err(_) if refresh_token.is_none() => return (heard, None),
+            Err(_) => {}
+            Ok(Heard::Upstream(ref mapped)) => (grant.latest, grant.asked_at) = (Some((**mapped).clone().into()), now.unix_timestamp()),
+            Ok(_) => grant.asked_at = now.unix_timestamp(),
+        }
+        let token = refresh_token.unwrap_or(token);
+        match self.seal(&whose.tenant, &grant.via, id, &token) {
+            Ok(sealed) => grant.refresh_token = Some(sealed),
+            Err(error) => return (Err(unsealable(error)), None),
+        }
+        let batch = self.write(Batch::new().expect(key.clone(), Expect::Version(version)), &key, &grant, now);
+        match self.store.commit(batch.clone(), now).await {
+            Ok(Outcome::Committed) => {
+                self.unsaved.invalidate(&id);
+                (heard, None)
+            }
+            // It has ended meanwhile, or another replica asked: the record says which the next time.
+            Ok(Outcome::Conflict) => (Err(written_meanwhile()), None),
+            Err(error) => {
+                self.unsaved.insert(id, (version, token));
+                (Err(error.into()), Some(Unsaved { batch }))
+            }
+        }
+    }
+
+    /// What the upstream's answer says of the person.
+    async fn heard(
+        &self,
+        user: Result<Option<UpstreamUser>, ConnectorError>,
+        whose: &Whose,
+        grant: &StoredGrant,
+        via: &Wired,
+        now: OffsetDateTime,
+    ) -> Result<Heard, SessionError> {
+        match user {
             Err(error) => Err(error.into()),
             Ok(None) => Ok(grant.stands()),
             Ok(Some(user)) if user.subject != grant.subject => Err(SessionError::Vanished),
@@ -183,28 +323,58 @@ impl UpstreamGrants {
                 Ok((_, mapped)) => Ok(Heard::Upstream(Box::new(mapped))),
                 Err(error) => Err(error.into()),
             },
-        };
-        match &heard {
-            Err(error) if error.is_final() => return heard,
-            // Nothing was learnt that can be used; a token that was spent must be replaced all the same.
-            Err(_) if refresh_token.is_none() => return heard,
-            Err(_) => {}
-            Ok(Heard::Upstream(mapped)) => (grant.latest, grant.asked_at) = (Some((**mapped).clone().into()), now.unix_timestamp()),
-            Ok(_) => grant.asked_at = now.unix_timestamp(),
         }
-        let token = refresh_token.unwrap_or(token);
-        grant.refresh_token = Some(self.seal(&whose.tenant, &grant.via, id, &token).map_err(unsealable)?);
-        let batch = self.write(Batch::new().expect(key.clone(), Expect::Version(entry.version)), &key, &grant, now);
-        match self.store.commit(batch, now).await {
-            Ok(Outcome::Committed) => {
-                self.unsaved.invalidate(&id);
-                heard
+    }
+
+    /// Keeps on until the store has taken a refresh token, holding the turn: whoever asked with the one before would spend a spent one.
+    async fn save(
+        &self,
+        id: Uuid,
+        Unsaved { batch }: Unsaved,
+        mut lease: Option<(Lease, StdDuration)>,
+        now: OffsetDateTime,
+    ) -> Option<Lease> {
+        let (begun, mut prolonged) = (Instant::now(), Instant::now());
+        while begun.elapsed() < SAVE_FOR {
+            sleep(SAVE_AGAIN).await;
+            let now = now + begun.elapsed();
+            // Where it can not be prolonged the store takes nothing either; where it was lost the expectation below still holds.
+            if let Some((held, lasts)) = lease.take_if(|(_, lasts)| prolonged.elapsed() > *lasts / 3) {
+                let kept = held.clone().prolong(&*self.store, Duration::try_from(lasts).unwrap_or(Duration::MINUTE), now).await;
+                (lease, prolonged) = (kept.unwrap_or(Some(held)).map(|held| (held, lasts)), Instant::now());
             }
-            // It has ended meanwhile, or another replica asked: the record says which the next time.
-            Ok(Outcome::Conflict) => Err(StoreError::Unavailable("what goes on at the upstream was written meanwhile".into()).into()),
-            Err(error) => {
-                self.unsaved.insert(id, (entry.version, token));
-                Err(error.into())
+            match self.store.commit(batch.clone(), now).await {
+                // After a conflict the record is what counts: ours, where an earlier try was carried out after all.
+                Ok(Outcome::Committed | Outcome::Conflict) => {
+                    self.unsaved.invalidate(&id);
+                    return lease.map(|(lease, _)| lease);
+                }
+                Err(_) => {}
+            }
+        }
+        tracing::error!("the store has not taken an upstream's refresh token for two minutes; this replica alone has it");
+        lease.map(|(lease, _)| lease)
+    }
+
+    /// What a final error leads to: the other sessions that share the record find nothing, and end too. Where the record is another than the one
+    /// that was asked with, a replica has saved a newer token meanwhile, and nothing has ended.
+    async fn ended(&self, error: SessionError, key: &Key, asked_with: Option<u64>, now: OffsetDateTime) -> SessionError {
+        if !error.is_final() {
+            return error;
+        }
+        let batch = Batch::new().delete(key.clone());
+        let batch = asked_with.into_iter().fold(batch, |batch, version| batch.expect(key.clone(), Expect::Version(version)));
+        let is_another = match self.store.commit(batch, now).await {
+            Ok(Outcome::Committed) => return error,
+            Ok(Outcome::Conflict) => self.store.get(key, now).await.map(|entry| entry.is_some()),
+            Err(error) => Err(error),
+        };
+        match is_another {
+            Ok(false) => error,
+            Ok(true) => written_meanwhile(),
+            Err(untold) => {
+                tracing::error!(error = %untold, "what went on at an upstream could not be forgotten");
+                error
             }
         }
     }
@@ -253,6 +423,15 @@ impl Whose {
 
 async fn renew(port: &dyn Renewal, subject: &Subject, token: &Secret, now: OffsetDateTime) -> Result<Renewed, SessionError> {
     port.renew(subject, token, now).await?.ok_or(SessionError::Refused)
+}
+
+/// That someone else is asking the upstream of the same session.
+fn others_ask() -> SessionError {
+    StoreError::Unavailable("the upstream is being asked for the same person already, and has not answered".into()).into()
+}
+
+fn written_meanwhile() -> SessionError {
+    StoreError::Unavailable("what goes on at the upstream was written meanwhile".into()).into()
 }
 
 fn unsealable(error: SealingError) -> SessionError {

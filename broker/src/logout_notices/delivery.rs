@@ -1,6 +1,7 @@
 //! Sends the notices of the outbox: a logout token to the client's `backchannelLogoutUri`, again where it does not arrive.
 //!
-//! One process sends: two on one store would tell clients twice, which the protocol allows.
+//! One replica sends ([`Turn`]); the next one when that is gone. One that stands still in the middle leads to a client that is told twice, which
+//! the protocol allows.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,16 +13,20 @@ use futures_util::StreamExt as _;
 use tokio::{
     sync::Semaphore,
     task::{Id, JoinError, JoinSet},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{Notice, Outbox};
+use super::{
+    Notice, Outbox,
+    turn::{BEAT, Turn},
+};
 use crate::{
     grants::{Client, Clients},
     seams::{Clock, Entropy},
     secret_text::random_uuid,
-    store::StoreError,
+    store::{Peers, Store, StoreError},
     tokens::{KeyRing, LogoutClaims, TokenType},
 };
 
@@ -35,6 +40,8 @@ const AT_ONCE_TO_ONE: usize = 2;
 const GOOD_SECONDS: i64 = 120;
 /// How long to wait where the store could not tell.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
+/// How far apart two looks at the outbox are at least, where replicas tell of all that is written there.
+const APART: Duration = Duration::from_millis(100);
 /// The longest sleep: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
@@ -53,6 +60,10 @@ pub struct DeliveryParts {
     pub entropy: Arc<dyn Entropy>,
     /// Denizen's issuer, as it stands in tokens.
     pub issuer: String,
+    /// Where replicas take turns.
+    pub store: Arc<dyn Store>,
+    /// Whether there may be others.
+    pub peers: Arc<dyn Peers>,
 }
 
 /// Sends notices.
@@ -103,21 +114,52 @@ impl Deliveries {
         Ok(Self { parts, http, permits: Semaphore::new(AT_ONCE) })
     }
 
-    /// Sends what is due, and what becomes due, until it is told to stop; what is under way then ends first.
+    /// Has what is in the outbox sent without delay: someone has written there.
+    pub fn wake(&self) {
+        self.parts.outbox.wake();
+    }
+
+    /// Sends what is due, and what becomes due, whenever it is this replica's turn, until it is told to stop; what is under way then
+    /// ends first.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let (store, clock) = (&*self.parts.store, &*self.parts.clock);
+        if !self.parts.peers.may_be() {
+            return self.send(&Arc::new(Turn::alone(&stop))).await;
+        }
+        let own = random_uuid(&*self.parts.entropy);
+        while !stop.is_cancelled() {
+            match Turn::take(store, own, clock, &stop).await {
+                Ok(Some((turn, lease))) => {
+                    let turn = Arc::new(turn);
+                    tokio::join!(turn.keep(lease, store, clock), self.send(&turn));
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "it could not be told which replica sends the logout notices"),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(BEAT) => {}
+            }
+        }
+    }
+
+    /// Sends as long as the turn is on.
+    async fn send(self: &Arc<Self>, turn: &Arc<Turn>) {
         let mut lanes = Lanes::default();
-        loop {
-            let wait = self.take_up(&mut lanes, &stop).await.unwrap_or_else(|error| {
+        while turn.is_on() {
+            let begun = Instant::now();
+            let wait = self.take_up(&mut lanes, turn).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "the logout notices could not be read");
                 STORE_PAUSE
             });
             tokio::select! {
-                () = stop.cancelled() => break,
-                () = self.parts.outbox.woken() => {}
+                () = turn.over() => break,
+                () = self.parts.outbox.woken() => tokio::time::sleep_until(begun + APART).await,
                 Some(ended) = lanes.tasks.join_next_with_id() => lanes.ended(ended),
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        turn.end();
         while lanes.tasks.join_next().await.is_some() {}
     }
 
@@ -127,13 +169,13 @@ impl Deliveries {
     /// When the store could not tell what is due.
     pub async fn send_due(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut lanes = Lanes::default();
-        self.take_up(&mut lanes, &CancellationToken::new()).await?;
+        self.take_up(&mut lanes, &Arc::new(Turn::alone(&CancellationToken::new()))).await?;
         while lanes.tasks.join_next().await.is_some() {}
         Ok(())
     }
 
     /// Begins to send what is due to clients that are not being told already, and says how long to sleep.
-    async fn take_up(self: &Arc<Self>, lanes: &mut Lanes, stop: &CancellationToken) -> Result<Duration, StoreError> {
+    async fn take_up(self: &Arc<Self>, lanes: &mut Lanes, turn: &Arc<Turn>) -> Result<Duration, StoreError> {
         let due = self.parts.outbox.due(self.parts.clock.now()).await?;
         let mut by_client: BTreeMap<String, Vec<(String, Notice)>> = BTreeMap::new();
         for (id, notice) in due.notices {
@@ -141,7 +183,7 @@ impl Deliveries {
         }
         for (client, notices) in by_client {
             if !lanes.clients.values().any(|busy| *busy == client) {
-                let task = lanes.tasks.spawn(Arc::clone(self).send_all(notices, stop.clone()));
+                let task = lanes.tasks.spawn(Arc::clone(self).send_all(notices, Arc::clone(turn)));
                 lanes.clients.insert(task.id(), client);
             }
         }
@@ -149,16 +191,16 @@ impl Deliveries {
     }
 
     /// Sends the notices of one client.
-    async fn send_all(self: Arc<Self>, notices: Vec<(String, Notice)>, stop: CancellationToken) {
+    async fn send_all(self: Arc<Self>, notices: Vec<(String, Notice)>, turn: Arc<Turn>) {
         futures_util::stream::iter(notices)
             .for_each_concurrent(AT_ONCE_TO_ONE, |(id, notice)| {
-                let (this, stop) = (&self, &stop);
+                let (this, turn) = (&self, &turn);
                 async move {
                     let Ok(_permit) = this.permits.acquire().await else { return };
-                    if stop.is_cancelled() {
+                    if !turn.is_on() {
                         return;
                     }
-                    let outcome = this.send(&notice).await;
+                    let outcome = this.tell(&notice).await;
                     if let Err(error) = this.keep(&id, &notice, outcome).await {
                         tracing::error!(%error, client.id = notice.client_id, "what came of a logout notice could not be kept; it is sent again");
                         // It is due still: not at once, or a store that fails is asked without a pause.
@@ -169,7 +211,7 @@ impl Deliveries {
             .await;
     }
 
-    async fn send(&self, notice: &Notice) -> Outcome {
+    async fn tell(&self, notice: &Notice) -> Outcome {
         let client = self.parts.clients.get(&notice.client_id);
         let Some((client, uri)) = client.and_then(|client| client.backchannel_logout_uri.as_ref().map(|uri| (client, uri))) else {
             return Outcome::Unwanted;

@@ -1,6 +1,6 @@
 //! Tokens of an upstream, taken back through Denizen.
 //!
-//! It owns who is asked, how many such questions are under way, and what is forgotten after which answer. Whether the caller may,
+//! It owns who is asked, how many such questions are under way, and what is forgotten after which answer, at all replicas. Whether the caller may,
 //! the upstream says. Anyone may ask, so that these questions get no more than a part of what the upstream is asked at once.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 
 use super::upstream::{TakenBack, Upstreams};
-use crate::tenancy::Admission;
+use crate::{store::StoreError, tenancy::Admission};
 
 /// Of the questions that an upstream is asked at once, at most one of so many is such a one.
 const SHARE: usize = 4;
@@ -35,6 +35,9 @@ pub enum NotRevoked {
     /// It could not be told.
     #[error("the connector `{0}`: {1}")]
     CouldNotTell(ConnectorId, ConnectorError),
+    /// The upstream has told, and not all replicas could be: they may believe the token for some more seconds.
+    #[error("what the upstream said could not be told to all replicas: {0}")]
+    Untold(StoreError),
 }
 
 /// The questions of this kind.
@@ -80,22 +83,29 @@ impl Revocations {
             return Err(untold(ConnectorError::Unavailable("too many tokens are being taken back".to_owned())));
         };
         let asking = upstreams.asking(&connector.id).ok_or(NotRevoked::NoConnector)?;
+        let (records, id) = (upstreams.records.clone(), connector.id.clone());
         let (port, caller, token) = (Arc::clone(port), caller.clone(), Secret::new(token.text().to_owned()));
         // A task of its own: what the upstream has taken back is forgotten also where whoever wanted it goes away.
         let revoked = tokio::spawn(async move {
             let _turn = turn;
             let (own, token) = (UnverifiedToken::new(caller.expose()), UnverifiedToken::new(token.expose()));
             let revoked = asking.in_turn(port.revoke(&caller, token)).await?;
-            match revoked {
-                Revocation::Revoked => asking.forget(TakenBack::token(token), now),
-                Revocation::Unknown => asking.forget(TakenBack::text(token), now),
-                Revocation::CallerUnknown => asking.forget(TakenBack::text(own), now),
-                Revocation::Forbidden => {}
-            }
-            Ok(revoked)
+            let what = match revoked {
+                Revocation::Revoked => TakenBack::token(token),
+                Revocation::Unknown => TakenBack::text(token),
+                Revocation::CallerUnknown => TakenBack::text(own),
+                Revocation::Forbidden => return Ok((revoked, Ok(()))),
+            };
+            asking.forget(what, now);
+            let told = records.tell(&id, &what).await;
+            // The record is what the others rest on; of a text that is no token nothing is kept.
+            let is_known = if revoked == Revocation::Revoked { records.keep(&id, &what, asking.believed(), now).await } else { told };
+            Ok((revoked, is_known))
         });
         let stopped = |_| Err(ConnectorError::Unavailable("the question was stopped".to_owned()));
-        match revoked.await.unwrap_or_else(stopped).map_err(untold)? {
+        let (revoked, is_known) = revoked.await.unwrap_or_else(stopped).map_err(untold)?;
+        is_known.map_err(NotRevoked::Untold)?;
+        match revoked {
             Revocation::Revoked => Ok(()),
             Revocation::Unknown => Err(NotRevoked::Unknown),
             Revocation::CallerUnknown => Err(NotRevoked::CallerUnknown),

@@ -2,11 +2,13 @@
 //!
 //! It owns which connector is asked, and who the bearer is. Whether a token is genuine the connector says ([`asking`]: once for a
 //! token, so many at once); who its bearer is here, the admission. Remembered ([`known`]) is what the upstream said, and
-//! never that tenant, connector and reviewer still agree: that is judged at every use.
+//! never that tenant, connector and reviewer still agree: that is judged at every use, as is whether any replica had it taken back
+//! ([`taken_back`]).
 
 mod asking;
 mod known;
 mod shown;
+mod taken_back;
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +22,14 @@ use time::OffsetDateTime;
 pub(super) use self::shown::TakenBack;
 use self::{
     asking::Asking,
-    known::{Answer, Known, Memory},
+    known::{Answer, Known, Memory, TAKEN_BACK},
     shown::Shown,
+    taken_back::Records,
 };
 use super::{Refused, Reviewer, Untold, openstack::OpenStack};
 use crate::{
     config::UpstreamTokens,
+    store::{Peers, Store},
     tenancy::{Admission, AdmissionError, Wired},
 };
 
@@ -59,6 +63,7 @@ pub(super) struct Upstreams {
     issuer: String,
     memory: Arc<Memory>,
     asking: BTreeMap<ConnectorId, Arc<Asking>>,
+    pub(super) records: Records,
 }
 
 impl std::fmt::Debug for Upstreams {
@@ -68,11 +73,11 @@ impl std::fmt::Debug for Upstreams {
 }
 
 impl Upstreams {
-    pub(super) fn new(admission: Arc<Admission>, issuer: String) -> Self {
+    pub(super) fn new(admission: Arc<Admission>, issuer: String, store: Arc<dyn Store>, peers: Arc<dyn Peers>) -> Self {
         let memory = Arc::new(Memory::new());
         let asking = admission.connectors().filter_map(|connector| Asking::new(connector, Arc::clone(&memory)));
         let asking = asking.map(|asking| (asking.id.clone(), Arc::new(asking))).collect();
-        Self { admission, issuer, memory, asking }
+        Self { admission, issuer, memory, asking, records: Records::new(store, peers) }
     }
 
     /// The way of a token that says that it is of an upstream whose tokens the reviewer takes. `None` for every other token:
@@ -103,9 +108,39 @@ impl Upstreams {
     pub(super) async fn genuine(&self, way: &Way<'_>, token: UnverifiedToken<'_>, now: OffsetDateTime) -> Result<Genuine, Refused> {
         let id = &way.connector.id;
         match way.asking.about(token, way.shown, now).await {
-            Ok(Answer::Genuine(known)) => Ok(Genuine(known)),
+            Ok(Answer::Genuine(known)) => {
+                self.was_taken_back(way, &known, now).await?;
+                Ok(Genuine(known))
+            }
             Ok(Answer::Bad(reason)) => Err(Refused::Upstream(id.clone(), reason)),
             Err(error) => Err(Refused::CouldNotTell(Untold::Upstream(id.clone(), error))),
+        }
+    }
+
+    /// Refuses a genuine token that a replica has taken back. Where what was seen of that before may have changed the store is looked at,
+    /// and where none is ever taken back, nothing.
+    async fn was_taken_back(&self, way: &Way<'_>, known: &Known, now: OffsetDateTime) -> Result<(), Refused> {
+        if self.surely_not_taken_back(way.connector, known, now) {
+            return Ok(());
+        }
+        let looked = self.records.look(&way.connector.id, &way.shown, now).await;
+        let (is_taken_back, mark) = looked.map_err(|error| Refused::CouldNotTell(Untold::Store(error)))?;
+        if is_taken_back {
+            way.asking.forget(TakenBack::Token(way.shown), now);
+            return Err(Refused::Upstream(way.connector.id.clone(), TAKEN_BACK.to_owned()));
+        }
+        known.seen.store(mark.map(Arc::new));
+        Ok(())
+    }
+
+    fn surely_not_taken_back(&self, connector: &Wired, known: &Known, now: OffsetDateTime) -> bool {
+        connector.revocation.is_none() || known.seen.load().as_ref().is_some_and(|mark| self.records.is_as_seen(mark, now))
+    }
+
+    /// Takes up what a replica told of a token.
+    pub(super) fn heard(&self, text: &[u8], now: OffsetDateTime) {
+        if let Some((asking, what)) = taken_back::heard(text).and_then(|(id, what)| Some((self.asking.get(&id)?, what))) {
+            asking.forget(what, now);
         }
     }
 
@@ -125,6 +160,9 @@ impl Upstreams {
     pub(super) fn surely_stands(&self, basis: &Basis, now: OffsetDateTime) -> bool {
         let known = self.memory.standing(&basis.shown).filter(|known| std::ptr::eq(Arc::as_ptr(known), basis.known.as_ptr()));
         let Some(known) = known.filter(|known| now.unix_timestamp() < known.until) else { return false };
+        if !self.surely_not_taken_back(&basis.through, &known, now) {
+            return false;
+        }
         let Some((id, mapped)) = known.admitted.get() else { return false };
         self.admission.connector(id.as_str()).is_some_and(|own| self.admission.surely_readmits(own, mapped, &basis.tenant))
             && basis.through.serves(&basis.tenant)

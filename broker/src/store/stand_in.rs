@@ -1,8 +1,8 @@
 //! A store for tests: it counts what it is asked, refuses to write while it is told so, can end in between, and leaves commits in
-//! doubt.
+//! doubt. Where several replicas stand on it, it is what connects them, and can be told to keep quiet.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -11,9 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use time::OffsetDateTime;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
-use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded};
+use super::{Batch, Entry, Key, Kind, Listing, Mark, News, Outcome, Partition, Peers, Store, StoreError, Topic, embedded::Embedded};
 
 /// The embedded store in memory, and how often it was read and written.
 pub(crate) struct StandIn {
@@ -34,6 +34,9 @@ pub(crate) struct StandIn {
     pub(crate) has_stopped: Notify,
     /// Whether it lists nothing.
     pub(crate) is_gone: AtomicBool,
+    /// Whether it tells nobody anything.
+    pub(crate) is_quiet: AtomicBool,
+    news: broadcast::Sender<News>,
 }
 
 /// What becomes of a commit whose answer can not be relied upon.
@@ -85,6 +88,13 @@ impl Store for StandIn {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.store.present(keys, now).await
     }
+    async fn look(&self, keys: &[Key], now: OffsetDateTime) -> Result<(Vec<bool>, Option<Mark>), StoreError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.look(keys, now).await
+    }
+    fn is_as_seen(&self, mark: &Mark, now: OffsetDateTime) -> bool {
+        self.store.is_as_seen(mark, now)
+    }
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
         if self.refuses.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable("told so".into()));
@@ -94,7 +104,10 @@ impl Store for StandIn {
         }
         self.commits.fetch_add(1, Ordering::SeqCst);
         let failed = || StoreError::Unavailable("no answer came".into());
-        match self.fate_of(&batch) {
+        let fate = self.fate_of(&batch);
+        let changed = batch.put.iter().map(|(key, ..)| key.kind()).chain(batch.delete.iter().map(Key::kind));
+        let changed: BTreeSet<_> = changed.filter(|kind| kind.is_told()).collect();
+        let answer = match fate {
             None => self.store.commit(batch, now).await,
             Some(Fate::Unanswered) => self.store.commit(batch, now).await.and(Err(failed())),
             Some(Fate::Lost) => Err(failed()),
@@ -112,7 +125,9 @@ impl Store for StandIn {
                 self.go_on.notified().await;
                 self.store.commit(batch, now).await
             }
-        }
+        };
+        changed.into_iter().filter(|_| matches!(answer, Ok(Outcome::Committed))).for_each(|kind| self.say(News::Changed(kind)));
+        answer
     }
     async fn list(
         &self,
@@ -133,6 +148,29 @@ impl Store for StandIn {
     }
 }
 
+impl StandIn {
+    /// Tells all who hear.
+    pub(crate) fn say(&self, news: News) {
+        if !self.is_quiet.load(Ordering::SeqCst) {
+            _ = self.news.send(news);
+        }
+    }
+}
+
+#[async_trait]
+impl Peers for StandIn {
+    fn may_be(&self) -> bool {
+        true
+    }
+    async fn tell(&self, topic: Topic, text: &[u8]) -> Result<(), StoreError> {
+        self.say(News::Told(topic, text.to_vec()));
+        Ok(())
+    }
+    fn hear(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
+    }
+}
+
 /// A fresh one, which takes everything.
 pub(crate) fn stand_in() -> Arc<StandIn> {
     Arc::new(StandIn {
@@ -147,5 +185,7 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
         go_on: Notify::new(),
         has_stopped: Notify::new(),
         is_gone: AtomicBool::new(false),
+        is_quiet: AtomicBool::new(false),
+        news: broadcast::channel(64).0,
     })
 }

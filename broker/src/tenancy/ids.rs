@@ -60,6 +60,13 @@ impl IdRecords {
         Self { store, known: Cache::new(REMEMBERED), owners: Cache::new(REMEMBERED), records: Cache::new(REMEMBERED) }
     }
 
+    /// Looks at the store again for all that is remembered: a server of it may have lost what it had answered.
+    pub fn forget(&self) {
+        self.known.invalidate_all();
+        self.owners.invalidate_all();
+        self.records.invalidate_all();
+    }
+
     /// Records these people of one tenant, with one batch for their tenant's part and one for the instance's; those whose id belongs
     /// to someone else are dropped and audited.
     ///

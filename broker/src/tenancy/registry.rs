@@ -1,15 +1,24 @@
 //! Which tenants there are, and by what names.
+//!
+//! Tenants come into being while replicas run. Each holds the names that its tenant may be taken for, in the batch that makes it: of two that
+//! look alike the store takes one. What another replica made is read again when that is heard, and looked up where it was missed.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use arc_swap::ArcSwap;
 use claims_mapping::{ConnectorId, ConnectorPolicy, MappedUser, OperatedBy, Rejection, Tenant, TenantId, TenantLabel, TenantRule};
-use time::OffsetDateTime;
+use moka::sync::Cache;
+use time::{Duration, OffsetDateTime};
 
-use crate::store::{Batch, Key, Kind, Partition, Store, StoreError};
+use crate::store::{Batch, Expect, Key, Kind, Outcome, Partition, Store, StoreError};
+
+/// How long it is taken for true that the store knows no tenant of an id.
+const UNKNOWN: Duration = Duration::MINUTE;
+/// Of how many ids that is remembered.
+const MOST_UNKNOWN: u64 = 10_000;
 
 /// The tenants could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +40,10 @@ pub struct Tenants {
     /// Labels that no such tenant may have.
     reserved: BTreeSet<String>,
     store: Arc<dyn Store>,
+    /// When the store was last asked for an id that it did not know, in seconds since 1970.
+    unknown: Cache<TenantId, i64>,
+    /// Those that clash with the configuration, which the log was told.
+    clashing: Mutex<BTreeSet<TenantId>>,
 }
 
 #[derive(Default, Clone)]
@@ -81,11 +94,85 @@ impl Tenants {
     ) -> Result<Self, RegistryError> {
         let mut index = Index::default();
         configured.into_iter().for_each(|tenant| index.add(tenant));
-        if let Some(reserved) = &creation {
-            restore(&mut index, reserved, &*store, now).await?;
+        let tenants = Self {
+            index: ArcSwap::from_pointee(index),
+            create: creation.is_some(),
+            reserved: creation.unwrap_or_default(),
+            store,
+            unknown: Cache::new(MOST_UNKNOWN),
+            clashing: Mutex::default(),
+        };
+        tenants.read_again(now).await?;
+        Ok(tenants)
+    }
+
+    /// Takes up the tenants that came into being, here or at another replica, but for those that the configuration describes, or looks like.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn read_again(&self, now: OffsetDateTime) -> Result<(), RegistryError> {
+        let mut cursor = None;
+        while self.create {
+            let page = self.store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
+            let known = self.index.load();
+            let ids = page.entries.iter().map(|(id, _)| TenantId::parse(id).map_err(|_| RegistryError::Stored));
+            let fresh = ids.filter(|id| id.as_ref().map_or(true, |id| !known.by_id.contains_key(id))).collect::<Result<Vec<_>, _>>()?;
+            drop(known);
+            if !fresh.is_empty() {
+                self.take_up(fresh);
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
         }
-        let create = creation.is_some();
-        Ok(Self { index: ArcSwap::from_pointee(index), create, reserved: creation.unwrap_or_default(), store })
+        Ok(())
+    }
+
+    /// One tenant that is on; where it is unknown, the store is asked whether another replica made it: for one id once a minute. The id
+    /// must be one that we wrote somewhere, as in a genuine token.
+    ///
+    /// # Errors
+    /// When the store could not tell.
+    pub async fn enabled_anywhere(&self, id: &TenantId, now: OffsetDateTime) -> Result<Option<Arc<Tenant>>, StoreError> {
+        if !self.create || self.get(id).is_some() {
+            return Ok(self.enabled(id));
+        }
+        let second = now.unix_timestamp();
+        if self.unknown.get(id).is_some_and(|asked| (second - asked).abs() < UNKNOWN.whole_seconds()) {
+            return Ok(None);
+        }
+        if self.store.get(&made(id), now).await?.is_none() {
+            self.unknown.insert(id.clone(), second);
+            return Ok(None);
+        }
+        self.take_up(vec![id.clone()]);
+        // One that clashes with the configuration stays unknown.
+        if self.get(id).is_none() {
+            self.unknown.insert(id.clone(), second);
+        }
+        Ok(self.enabled(id))
+    }
+
+    /// Adds tenants that came into being, where they may stand beside those that there are.
+    fn take_up(&self, ids: Vec<TenantId>) {
+        let fresh: Vec<_> = ids.into_iter().map(created).collect();
+        self.index.rcu(|index| {
+            let mut index = Index::clone(index);
+            for tenant in &fresh {
+                if index.is_free(tenant, &self.reserved) {
+                    index.add(tenant.clone());
+                }
+            }
+            index
+        });
+        let index = self.index.load();
+        let mut clashing = self.clashing.lock().unwrap_or_else(PoisonError::into_inner);
+        for tenant in fresh.iter().filter(|tenant| !index.by_id.contains_key(&tenant.id)) {
+            if clashing.insert(tenant.id.clone()) {
+                tracing::error!(tenant.id = %tenant.id, "a tenant that came into being earlier clashes with another one, or with the configuration, and is no tenant now");
+            }
+        }
     }
 
     /// One tenant, disabled or not.
@@ -204,39 +291,40 @@ impl Tenants {
         if !self.index.load().is_free(&tenant, &self.reserved) {
             return Err(Ok(Rejection::UnknownTenant));
         }
-        let batch = Batch::new().put(Key::system(Kind::CreatedTenant, id.as_str()), Vec::new(), None);
-        self.store.commit(batch, now).await.map_err(Err)?;
-        self.index.rcu(|index| {
-            let mut index = Index::clone(index);
-            if index.is_free(&tenant, &self.reserved) {
-                index.add(tenant.clone());
-            }
-            index
-        });
-        tracing::info!(target: "audit", event = "tenant.created", tenant.id = %id);
+        let names = names(&tenant);
+        let batch = Batch::new().put(made(&id), Vec::new(), None);
+        let batch = names
+            .iter()
+            .fold(batch, |batch, name| batch.expect(name.clone(), Expect::Absent).put(name.clone(), id.as_str().as_bytes().to_vec(), None));
+        match self.store.commit(batch, now).await.map_err(Err)? {
+            Outcome::Committed => tracing::info!(target: "audit", event = "tenant.created", tenant.id = %id),
+            // Another replica was first: with this one, or with one that looks alike.
+            Outcome::Conflict if self.has_names(&id, &names, now).await.map_err(Err)? => {}
+            Outcome::Conflict => return Err(Ok(Rejection::UnknownTenant)),
+        }
+        self.take_up(vec![id.clone()]);
         self.get(&id).ok_or(Ok(Rejection::UnknownTenant))
+    }
+
+    /// Whether these names are a tenant's own: another replica made the same one.
+    async fn has_names(&self, id: &TenantId, names: &[Key], now: OffsetDateTime) -> Result<bool, StoreError> {
+        for name in names {
+            if self.store.get(name, now).await?.is_none_or(|entry| entry.value != id.as_str().as_bytes()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
-/// Adds the tenants that came into being earlier, but for those that the configuration now describes, or looks like.
-async fn restore(index: &mut Index, reserved: &BTreeSet<String>, store: &dyn Store, now: OffsetDateTime) -> Result<(), RegistryError> {
-    let mut cursor = None;
-    loop {
-        let page = store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
-        for (id, _) in page.entries {
-            let id = TenantId::parse(&id).map_err(|_| RegistryError::Stored)?;
-            let tenant = created(id);
-            if index.is_free(&tenant, reserved) {
-                index.add(tenant);
-            } else if !index.by_id.contains_key(&tenant.id) {
-                tracing::error!(tenant.id = %tenant.id, "a tenant that came into being earlier clashes with the configuration, and is no tenant now");
-            }
-        }
-        match page.next {
-            Some(next) => cursor = Some(next),
-            None => return Ok(()),
-        }
-    }
+/// The record that a tenant came into being.
+fn made(id: &TenantId) -> Key {
+    Key::system(Kind::CreatedTenant, id.as_str())
+}
+
+/// What it must be alone with: its id without regard to case and the like, and its label.
+fn names(tenant: &Tenant) -> [Key; 2] {
+    [format!("id.{}", tenant.id.folded()), format!("label.{}", tenant.label)].map(|name| Key::system(Kind::TenantName, name))
 }
 
 fn created(id: TenantId) -> Tenant {

@@ -36,6 +36,11 @@ impl GroupIds {
         Self { store, recorded: Cache::new(REMEMBERED) }
     }
 
+    /// Looks at the store again for all that is remembered: a server of it may have lost what it had answered.
+    pub fn forget(&self) {
+        self.recorded.invalidate_all();
+    }
+
     /// The ids of these groups of one tenant, in the same order. What was not given out before is recorded first, so that
     /// [`GroupIds::find`] knows every id that anyone has. Names must be those of [`Identity::groups`](claims_mapping::Identity::groups).
     ///

@@ -27,18 +27,24 @@ use super::*;
 use crate::{
     review::Review,
     seams::{Clock, Seams, SystemEntropy},
-    store::embedded::Embedded,
+    store::{
+        Kind, Partition, Store as _,
+        stand_in::{StandIn, stand_in},
+    },
     tenancy::{Admission, IdRecords, Wired},
 };
 
 const BEGIN: i64 = 1_800_000_000;
 const PROJECT: &str = "0123456789abcdef0123456789abcdef";
 
+const BEGIN_TIME: OffsetDateTime = time::macros::datetime!(2027-01-15 08:00 UTC);
+
 struct Still;
 
 impl Clock for Still {
     fn now(&self) -> OffsetDateTime {
-        OffsetDateTime::from_unix_timestamp(BEGIN).unwrap()
+        assert_eq!(BEGIN_TIME.unix_timestamp(), BEGIN);
+        BEGIN_TIME
     }
 }
 
@@ -127,6 +133,7 @@ impl TokenRevocation for Keystone {
 struct House {
     doors: Router,
     keystone: Arc<Keystone>,
+    store: Arc<StandIn>,
 }
 
 impl House {
@@ -135,6 +142,15 @@ impl House {
     }
 
     async fn with(operated_by: &str, is_compatible: bool) -> Self {
+        Self::over(stand_in(), Arc::new(Keystone::new()), operated_by, is_compatible).await
+    }
+
+    /// Another replica on the same store, in front of the same Keystone.
+    async fn another(&self) -> Self {
+        Self::over(Arc::clone(&self.store), Arc::clone(&self.keystone), "operator", true).await
+    }
+
+    async fn over(stands_on: Arc<StandIn>, keystone_of_all: Arc<Keystone>, operated_by: &str, is_compatible: bool) -> Self {
         crate::cli::install_providers();
         let keystone = |id: &str, accepts: bool| {
             json!({
@@ -156,10 +172,11 @@ impl House {
         });
         let loaded =
             crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap_or_else(|faults| panic!("{faults}"));
-        let store: Arc<dyn crate::store::Store> = Arc::new(Embedded::in_memory().unwrap());
+        let store: Arc<dyn crate::store::Store> = Arc::clone(&stands_on) as _;
         let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(&store));
+        let seams = Seams { peers: Arc::clone(&stands_on) as _, ..seams };
         let mut app = crate::build(loaded, seams).await.unwrap();
-        let keystone = Arc::new(Keystone::new());
+        let keystone = keystone_of_all;
         let wired = app.admission.connectors().map(|way| {
             let takes = way.id.as_str() == "cloud";
             Arc::new(Wired {
@@ -184,8 +201,16 @@ impl House {
             })
         });
         app.admission = Arc::new(Admission::new(Arc::clone(&app.admission.tenants), IdRecords::new(store), wired.collect()));
-        app.review = Review::new(Arc::clone(&app.judge), Arc::clone(&app.admission), app.issuer.clone());
-        Self { doors: crate::http::public(&Arc::new(app), None), keystone }
+        app.review = Review::new(
+            Arc::clone(&app.judge),
+            Arc::clone(&app.admission),
+            app.issuer.clone(),
+            Arc::clone(&app.seams.store),
+            Arc::clone(&app.seams.peers),
+        );
+        let app = Arc::new(app);
+        tokio::spawn(crate::hearing::hear(Arc::clone(&app), tokio_util::sync::CancellationToken::new()));
+        Self { doors: crate::http::public(&app, None), keystone, store: stands_on }
     }
 
     async fn send(&self, request: Request<Body>) -> (StatusCode, HeaderMap, Value) {
@@ -380,4 +405,82 @@ async fn t52_a_flood_at_the_door_leaves_reviews_their_turns() {
         *answers.entry(one.await.unwrap()).or_insert(0) += 1;
     }
     assert_eq!(answers, [(401, 2), (503, 48)].into());
+}
+
+/// It is done by a task of its own.
+async fn soon_nobody(house: &House, token: &str) -> bool {
+    for _ in 0..50 {
+        if house.reviewed("kubernetes", token).await == Value::Null {
+            return true;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn what_one_replica_took_back_all_refuse() {
+    let one = House::new().await;
+    let other = one.another().await;
+    for house in [&one, &other] {
+        assert_eq!(house.reviewed("kubernetes", ALICE).await["username"], "acme:alice");
+    }
+    assert_eq!(one.keystone.asked(), [2, 0]);
+    // Nothing is told: the record is what counts.
+    one.store.is_quiet.store(true, Ordering::SeqCst);
+    assert_eq!(one.delete("cloud", Some(ALICE), Some(ALICE)).await.0, 204);
+    one.keystone.in_force.lock().unwrap().extend(Keystone::new().in_force.into_inner().unwrap());
+    for house in [&one, &other, &one.another().await] {
+        for reviewer in ["kubernetes", "arktos"] {
+            assert_eq!(house.reviewed(reviewer, ALICE).await, Value::Null);
+        }
+    }
+    assert_eq!(other.reviewed("kubernetes", BOB).await["username"], "acme:bob");
+    let records = one.store.list(&Partition::System, Kind::TakenBack, None, 10, BEGIN_TIME).await.unwrap().entries;
+    assert_eq!(records.len(), 1);
+    assert!(records.iter().all(|(id, entry)| entry.value.is_empty() && !id.contains("gAAAAA") && !id.contains("alice")));
+    let over = BEGIN_TIME + time::Duration::seconds(120 + 60);
+    assert!(one.store.list(&Partition::System, Kind::TakenBack, None, 10, over).await.unwrap().entries.is_empty());
+}
+
+#[tokio::test]
+async fn a_review_that_is_remembered_asks_the_store_nothing_and_another_once() {
+    let house = House::new().await;
+    assert!(house.reviewed("kubernetes", ALICE).await.is_object());
+    let reads = || house.store.reads.load(Ordering::SeqCst);
+    let before = reads();
+    assert!(house.reviewed("kubernetes", ALICE).await.is_object());
+    assert!(house.reviewed("arktos", ALICE).await.is_object());
+    assert_eq!(reads(), before, "the upstream's word and the look are remembered");
+    // Where it is not known that nothing has changed, once.
+    assert_eq!(house.delete("cloud", Some(BOB), Some(BOB)).await.0, 204);
+    assert!(house.reviewed("kubernetes", ALICE).await.is_object());
+    assert!(reads() <= before + 1);
+}
+
+#[tokio::test]
+async fn a_text_that_the_upstream_no_longer_knows_is_forgotten_by_all() {
+    let one = House::new().await;
+    let other = one.another().await;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(other.reviewed("kubernetes", ALICE).await.is_object());
+    one.keystone.end(ALICE);
+    assert!(other.reviewed("kubernetes", ALICE).await.is_object(), "it is remembered");
+    assert_eq!(one.delete("cloud", Some(BOB), Some(ALICE)).await.0, 404);
+    assert!(soon_nobody(&other, ALICE).await);
+    let records = one.store.list(&Partition::System, Kind::TakenBack, None, 10, BEGIN_TIME).await.unwrap().entries;
+    assert!(records.is_empty(), "anyone can say a text: nothing of it is kept");
+}
+
+#[tokio::test]
+async fn what_the_store_did_not_take_is_written_when_it_does() {
+    let one = House::new().await;
+    let other = one.another().await;
+    assert!(other.reviewed("kubernetes", ALICE).await.is_object());
+    one.store.is_quiet.store(true, Ordering::SeqCst);
+    one.store.refuses.store(true, Ordering::SeqCst);
+    assert_eq!(one.delete("cloud", Some(ALICE), Some(ALICE)).await.0, 503, "not all replicas know it");
+    assert_eq!(one.reviewed("kubernetes", ALICE).await, Value::Null);
+    one.store.refuses.store(false, Ordering::SeqCst);
+    assert!(soon_nobody(&other, ALICE).await);
 }

@@ -13,7 +13,10 @@ use crate::{
     config::{KeysConfig, Lifetimes},
     sealing::Sealing,
     seams::SystemEntropy,
-    store::{Store, embedded::Embedded},
+    store::{
+        Alone, Lease, Peers, Store,
+        stand_in::{StandIn, stand_in},
+    },
     tokens::RingParts,
 };
 
@@ -39,6 +42,7 @@ async fn client(status: StatusCode) -> (String, Arc<AtomicUsize>) {
 }
 
 struct House {
+    store: Arc<StandIn>,
     clock: Arc<Hand>,
     outbox: Outbox,
     deliveries: Arc<Deliveries>,
@@ -46,9 +50,17 @@ struct House {
 
 impl House {
     async fn new(clients: &[(&str, &str)]) -> Self {
+        Self::over(stand_in(), Arc::new(Hand(AtomicI64::new(BEGIN))), Arc::new(Alone), clients).await
+    }
+
+    /// One of several replicas.
+    async fn replica(of: &Self, clients: &[(&str, &str)]) -> Self {
+        Self::over(Arc::clone(&of.store), Arc::clone(&of.clock), Arc::clone(&of.store) as _, clients).await
+    }
+
+    async fn over(stands_on: Arc<StandIn>, clock: Arc<Hand>, peers: Arc<dyn Peers>, clients: &[(&str, &str)]) -> Self {
         crate::cli::install_providers();
-        let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
-        let clock = Arc::new(Hand(AtomicI64::new(BEGIN)));
+        let store: Arc<dyn Store> = Arc::clone(&stands_on) as _;
         let sealing = Sealing::with(&[1; 32].into(), Arc::new(SystemEntropy)).unwrap();
         let (keys, lifetimes) = (&KeysConfig::default(), &Lifetimes::default());
         let parts = RingParts { store: Arc::clone(&store), sealing, holder: None, keys, lifetimes };
@@ -57,7 +69,7 @@ impl House {
             let config = serde_json::from_value(json!({"id": id, "backchannelLogoutUri": uri})).unwrap();
             Client::new(&config).unwrap()
         });
-        let outbox = Outbox::new(store);
+        let outbox = Outbox::new(Arc::clone(&store));
         let parts = DeliveryParts {
             outbox: outbox.clone(),
             clients: Arc::new(Clients::new(clients.collect())),
@@ -65,8 +77,10 @@ impl House {
             clock: Arc::clone(&clock) as _,
             entropy: Arc::new(SystemEntropy),
             issuer: "http://127.0.0.1:5556".to_owned(),
+            store,
+            peers,
         };
-        Self { clock, outbox, deliveries: Arc::new(Deliveries::new(parts).unwrap()) }
+        Self { store: stands_on, clock, outbox, deliveries: Arc::new(Deliveries::new(parts).unwrap()) }
     }
 
     async fn put(&self, client: &str, sid: u128) {
@@ -152,4 +166,87 @@ async fn an_outbox_of_hundreds_is_emptied_and_each_is_told_once() {
     stop.cancel();
     run.await.unwrap();
     assert_eq!((heard.load(Ordering::SeqCst), heard_other.load(Ordering::SeqCst)), (200, 1));
+}
+
+/// Whether so many were heard within some seconds, and no more a while later.
+async fn comes_to(heard: &AtomicUsize, many: usize) -> bool {
+    for _ in 0..1_000 {
+        if heard.load(Ordering::SeqCst) >= many {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            return heard.load(Ordering::SeqCst) == many;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn of_two_replicas_one_sends_and_the_other_when_that_is_gone() {
+    let (uri, heard) = client(StatusCode::OK).await;
+    let alone = House::new(&[("app", &uri)]).await;
+    let (one, other) = (House::replica(&alone, &[("app", &uri)]).await, House::replica(&alone, &[("app", &uri)]).await);
+    let stop = CancellationToken::new();
+    let first = tokio::spawn(Arc::clone(&one.deliveries).run(stop.clone()));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = tokio::spawn(Arc::clone(&other.deliveries).run(stop.clone()));
+    // The other one writes; what it hears wakes the one whose turn it is.
+    for sid in 0..30 {
+        other.put("app", sid).await;
+        one.deliveries.wake();
+        other.deliveries.wake();
+    }
+    assert!(comes_to(&heard, 30).await, "{heard:?}");
+    // One dies with its turn.
+    first.abort();
+    other.put("app", 30).await;
+    other.deliveries.wake();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(heard.load(Ordering::SeqCst), 30, "the turn is not over yet");
+    one.clock.0.fetch_add(16, Ordering::SeqCst);
+    assert!(comes_to(&heard, 31).await, "{heard:?}");
+    stop.cancel();
+    second.await.unwrap();
+    let free = Lease::take(&*one.store, "logout-notices", Uuid::nil(), time::Duration::SECOND, one.clock.now()).await.unwrap();
+    assert!(free.is_some(), "whoever ends gives it back");
+}
+
+#[tokio::test]
+async fn who_has_lost_the_turn_takes_nothing_up() {
+    let (uri, heard) = client(StatusCode::OK).await;
+    let alone = House::new(&[("app", &uri)]).await;
+    let one = House::replica(&alone, &[("app", &uri)]).await;
+    let stop = CancellationToken::new();
+    let run = tokio::spawn(Arc::clone(&one.deliveries).run(stop.clone()));
+    one.put("app", 1).await;
+    one.deliveries.wake();
+    assert!(comes_to(&heard, 1).await);
+    // To the store its time is over, and another replica takes it.
+    one.clock.0.fetch_add(16, Ordering::SeqCst);
+    let taken = Lease::take(&*one.store, "logout-notices", Uuid::nil(), time::Duration::MINUTE, one.clock.now()).await.unwrap();
+    assert!(taken.is_some());
+    tokio::time::sleep(BEAT + Duration::from_millis(300)).await;
+    one.put("app", 2).await;
+    one.deliveries.wake();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    stop.cancel();
+    run.await.unwrap();
+}
+
+/// The store fails for longer than the turn lasts: nothing is begun after that, by its own clock. In real time: a clock that is paused runs
+/// ahead while the store works.
+#[tokio::test]
+async fn a_turn_that_can_not_be_prolonged_is_over_in_time() {
+    let (store, clock, stop) = (stand_in(), Hand(AtomicI64::new(BEGIN)), CancellationToken::new());
+    let begun = Instant::now();
+    let (turn, lease) = Turn::take(&*store, Uuid::nil(), &clock, &stop).await.unwrap().unwrap();
+    store.refuses.store(true, Ordering::SeqCst);
+    let still_on = async {
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert!(turn.is_on(), "it is not lost at the first failure");
+    };
+    tokio::join!(turn.keep(lease, &*store, &clock), still_on);
+    assert!(!turn.is_on());
+    let over = begun.elapsed().as_secs_f64();
+    assert!((12.0..14.5).contains(&over), "before its fifteen seconds are: {over}");
 }

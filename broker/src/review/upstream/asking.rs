@@ -244,6 +244,11 @@ impl Asking {
         flight.told.send_replace(Some(told));
     }
 
+    /// For how long a genuine token is believed.
+    pub(in crate::review) fn believed(&self) -> time::Duration {
+        time::Duration::seconds(self.bounds.believed_seconds.into())
+    }
+
     fn believed_until(&self, now: OffsetDateTime) -> i64 {
         now.unix_timestamp().saturating_add(self.bounds.believed_seconds.into())
     }

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use arc_swap::ArcSwapOption;
 use claims_mapping::{ConnectorId, MappedUser};
 use connectors::VerifiedToken;
 use moka::{policy::EvictionPolicy, sync::Cache};
 
 use super::shown::{Shown, TakenBack};
-use crate::slots::Fingerprint;
+use crate::{slots::Fingerprint, store::Mark};
 
 /// Bytes of the tokens that are remembered as genuine and of what they say, in sum.
 const GENUINE_BYTES: u64 = 32 << 20;
@@ -19,7 +20,7 @@ const GENUINE_BYTES: u64 = 32 << 20;
 /// that were taken back, of which there are as many, and which only whoever had the right to it has put there.
 pub(super) const REFUSALS: u64 = 20_000;
 /// Why a token is refused that was taken back through us.
-const TAKEN_BACK: &str = "it was taken back";
+pub(super) const TAKEN_BACK: &str = "it was taken back";
 
 /// A genuine token, as its connector told of it.
 pub(super) struct Known {
@@ -29,6 +30,8 @@ pub(super) struct Known {
     pub(super) until: i64,
     /// Whose identity it gave, and what the mapping had given: the first time that it gave one.
     pub(super) admitted: OnceLock<(ConnectorId, MappedUser)>,
+    /// By what it is known, without another look at the store, that it was not taken back through a replica.
+    pub(super) seen: ArcSwapOption<Mark>,
     /// The length of the token and of what it says, in bytes.
     bytes: u32,
 }
@@ -114,6 +117,7 @@ impl Memory {
             token,
             until,
             admitted: OnceLock::new(),
+            seen: ArcSwapOption::empty(),
         });
         self.genuine.insert(of, Arc::clone(&known));
         Answer::Genuine(known)

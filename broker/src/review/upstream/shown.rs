@@ -63,6 +63,32 @@ impl TakenBack {
         }
     }
 
+    /// The length of what is told of it, in bytes.
+    pub(super) const TOLD: usize = 65;
+
+    /// What other replicas are told: which of the two it is, and both digests.
+    pub(super) fn told(&self) -> [u8; Self::TOLD] {
+        let (which, Shown { text, signed }) = match self {
+            Self::Token(shown) => (0, shown),
+            Self::Text(shown) => (1, shown),
+        };
+        let mut told = [which; Self::TOLD];
+        told.iter_mut().skip(1).zip(text.iter().chain(signed)).for_each(|(to, from)| *to = *from);
+        told
+    }
+
+    /// What was told.
+    pub(super) fn of_told(told: &[u8]) -> Option<Self> {
+        let (which, digests) = told.split_first()?;
+        let (text, signed) = digests.split_first_chunk()?;
+        let shown = Shown { text: *text, signed: signed.try_into().ok()? };
+        match which {
+            0 => Some(Self::Token(shown)),
+            1 => Some(Self::Text(shown)),
+            _ => None,
+        }
+    }
+
     /// Whether a token is meant.
     pub(super) fn has(&self, other: &Shown) -> bool {
         other.forms().any(|form| form == self.form())

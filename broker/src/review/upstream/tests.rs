@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::{
     config::ReviewFormat,
-    store::embedded::Embedded,
+    store::{Alone, embedded::Embedded},
     tenancy::{IdRecords, Tenants},
 };
 
@@ -129,7 +129,7 @@ async fn house_of(tenant: Tenant, is_off: bool, bounds: TokenBounds) -> House {
     let tenants = Tenants::open(vec![tenant], None, Arc::clone(&store) as _, now).await.unwrap();
     let fake = Arc::new(Fake { bounds, ..Fake::default() });
     let wired = wired(Arc::clone(&fake), is_off);
-    let admission = Admission::new(Arc::new(tenants), IdRecords::new(store), vec![Arc::new(wired)]);
+    let admission = Admission::new(Arc::new(tenants), IdRecords::new(Arc::clone(&store) as _), vec![Arc::new(wired)]);
     let reviewer = Reviewer::new(&crate::config::ReviewerConfig {
         id: "kubernetes".to_owned(),
         bearer_token: None,
@@ -143,7 +143,7 @@ async fn house_of(tenant: Tenant, is_off: bool, bounds: TokenBounds) -> House {
         upstream_tokens: vec![UpstreamTokens { connector: id, audiences: ["kube-upstream".to_owned()].into(), compatibility: None }],
     })
     .unwrap();
-    House { upstreams: Upstreams::new(Arc::new(admission), ISSUER.to_owned()), fake, reviewer }
+    House { upstreams: Upstreams::new(Arc::new(admission), ISSUER.to_owned(), store, Arc::new(Alone)), fake, reviewer }
 }
 
 fn token(issuer: &str, name: &str, signature: &str) -> String {
