@@ -20,7 +20,7 @@ use crate::{
     config,
     directory::{Told, Wanted},
     store::{
-        Store,
+        Release, Store,
         embedded::{Embedded, OpenError},
     },
 };
@@ -47,7 +47,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(command: &Command, release: &Release) -> anyhow::Result<ExitCode> {
     let Command::Reindex { config, tenant, connector, json } = command;
     let wanted = Wanted {
         tenant: tenant.as_deref().map(TenantId::parse).transpose().context("--tenant")?,
@@ -62,7 +62,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Ok(progress.ended())
     };
     // Where showing it fails, the work ends too: nobody listens any more.
-    let (done, shown) = tokio::join!(reindex(config, &wanted, tell), progress);
+    let (done, shown) = tokio::join!(reindex((config, release), &wanted, tell), progress);
     let (): () = done?;
     let shown: anyhow::Result<Option<bool>> = shown;
     match shown? {
@@ -73,7 +73,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
 }
 
 /// Does it here, or has the running Denizen do it.
-async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
+async fn reindex((path, release): (&Path, &Release), wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
     let loaded = config::load(path)?;
     let admin = loaded.config.listen.admin_address;
     let Some(file) = loaded.config.store.file.clone() else {
@@ -85,7 +85,7 @@ async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Re
     }
     match Embedded::open(&file) {
         Ok(store) => {
-            let app = serve::app_over(loaded, Arc::new(store) as Arc<dyn Store>).await?;
+            let app = serve::app_over(loaded, Arc::new(store) as Arc<dyn Store>, release).await?;
             let plan = app.reindex.plan(wanted)?;
             plan.run(app.seams.clock.now(), tell).await;
             Ok(())

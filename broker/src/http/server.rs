@@ -90,6 +90,10 @@ pub async fn serve(
     let tls =
         app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
+    let alive = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.replicas.run().await }
+    });
     let stopping = CancellationToken::new();
     let deliveries = tokio::spawn(Arc::clone(&app.deliveries).run(stopping.clone()));
     let reload = tls.as_ref().map(|(running, config)| tokio::spawn(reload_on_hangup(running.clone(), TlsConfig::clone(config))));
@@ -123,6 +127,9 @@ pub async fn serve(
         tracing::error!(%error, "the delivery of logout notices broke");
     }
     reload.inspect(tokio::task::JoinHandle::abort);
+    // The last thing: until here it may have written.
+    alive.abort();
+    app.replicas.leave().await;
     ended.map_err(ListenError::from)
 }
 
