@@ -153,7 +153,7 @@ impl Replicas {
     /// Is heard, and raises the format when it is time; until it is dropped.
     pub async fn run(&self) {
         if !self.peers.may_be() {
-            if let Err(error) = self.raise(&[self.own.clone()], None).await {
+            if let Err(error) = self.raise(std::slice::from_ref(&self.own), None).await {
                 tracing::error!(%error, "the next format of stored values could not be noted; the one before is written");
             }
             return;
