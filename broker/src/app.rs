@@ -17,12 +17,14 @@ use crate::{
     logout_notices::{Deliveries, DeliveryParts, Outbox},
     metrics::Metrics,
     refusals::Refusals,
+    replicas::{JoinError, Replicas},
     review::{Review, Reviewer, Reviewers},
     sealing::{Sealing, SealingError},
     seams::Seams,
     secret_text::random_uuid,
     sharing::Sharing,
     standing::Judge,
+    store::Release,
     tenancy::{Admission, IdRecords, Join, RegistryError, SignedInPeople, Tenants, Wired},
     tokens::{KeyError, KeyRing, RingParts, Verifier},
     vouching::Vouching,
@@ -36,6 +38,9 @@ use connectors::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// This version may not serve from the store.
+    #[error(transparent)]
+    Replicas(#[from] JoinError),
     /// The signing keys could not be read or made.
     #[error(transparent)]
     Keys(#[from] KeyError),
@@ -70,8 +75,10 @@ pub struct App {
     pub config: Config,
     /// How the pages look.
     pub looks: Looks,
-    /// What a test replaces.
+    /// What a test replaces; the store is the one that this version knows.
     pub seams: Seams,
+    /// This replica among the others.
+    pub replicas: Replicas,
     /// The signing keys.
     pub keys: Arc<KeyRing>,
     /// The way in.
@@ -121,8 +128,18 @@ pub struct App {
 /// Puts the program together. Reads the store, makes the keys that are missing, and contacts no upstream.
 ///
 /// # Errors
-/// When keys or secrets can not be read, or the store could not tell.
+/// When keys or secrets can not be read, the store is of a newer version, or could not tell.
 pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
+    build_as(&Release::THIS, loaded, seams).await
+}
+
+/// The same, as a version that knows other formats of stored values.
+///
+/// # Errors
+/// As above.
+pub async fn build_as(release: &Release, loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
+    let (replicas, store) = Replicas::join(release, &seams).await?;
+    let seams = Seams { store, ..seams };
     let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
@@ -230,6 +247,7 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
         config,
         looks,
         seams,
+        replicas,
     })
 }
 

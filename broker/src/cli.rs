@@ -20,7 +20,10 @@ use std::{
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::log::{FlushedAtEnd, LogWriter};
+use crate::{
+    log::{FlushedAtEnd, LogWriter},
+    store::Release,
+};
 
 /// A multi-tenant identity broker.
 #[derive(Debug, Parser)]
@@ -79,6 +82,12 @@ enum Command {
 /// import left something to be done.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_as(&Release::THIS)
+}
+
+/// The same, as a version that knows other formats of stored values: the next one, in a test.
+#[must_use]
+pub fn main_as(release: &Release) -> ExitCode {
     let arguments = Arguments::parse();
     // The demo talks to a newcomer; its log is for those who ask for it.
     let level = match arguments.command {
@@ -97,13 +106,13 @@ pub fn main() -> ExitCode {
     };
     let done = runtime.block_on(async {
         match arguments.command {
-            Command::Serve { config } => serve::run(&config).await,
-            Command::Demo { address, once: false } => demo::run(address).await,
-            Command::Demo { once: true, .. } => demo::once().await,
+            Command::Serve { config } => serve::run(&config, release).await,
+            Command::Demo { address, once: false } => demo::run(address, release).await,
+            Command::Demo { once: true, .. } => demo::once(release).await,
             Command::Config(command) => config::run(&command),
             Command::Claims(command) => claims::run(&command).await,
             Command::Token(command) => token::run(&command).await,
-            Command::Directory(command) => directory::run(&command).await,
+            Command::Directory(command) => directory::run(&command, release).await,
             Command::Users(command) => users::run(&command),
         }
     });

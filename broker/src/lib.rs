@@ -19,6 +19,7 @@ pub mod metrics;
 mod outage;
 mod readiness;
 pub mod refusals;
+pub mod replicas;
 pub mod review;
 pub mod sealing;
 pub mod seams;
@@ -33,7 +34,7 @@ mod tests;
 pub mod tokens;
 pub mod vouching;
 
-pub use app::{App, BuildError, build};
+pub use app::{App, BuildError, build, build_as};
 
 /// The issuer as it stands in tokens and metadata: without the slash that a URL of a bare host gains when it is parsed.
 #[must_use]

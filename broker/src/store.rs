@@ -7,6 +7,7 @@ mod backend;
 mod changes;
 pub mod conformance;
 pub mod embedded;
+mod formats;
 mod lease;
 mod limits;
 mod peers;
@@ -23,6 +24,7 @@ use claims_mapping::TenantId;
 use time::OffsetDateTime;
 
 pub use backend::{Backend, BackendError};
+pub use formats::{Format, Release, Step, Turn, Versioned};
 pub use lease::Lease;
 pub(crate) use limits::Buckets;
 pub use limits::{Bucket, InProcess, Limits, Rate};
@@ -205,6 +207,13 @@ impl Kind {
         matches!(self, Self::Session | Self::Grant | Self::RevokedToken | Self::TakenBack)
     }
 
+    /// Whether its values have one form for ever, which each version reads: the bytes of keys, turns, and what replicas tell by which
+    /// formats may be written. Where another form is needed, so is another kind or id.
+    #[must_use]
+    pub const fn has_one_form(self) -> bool {
+        matches!(self, Self::MacKey | Self::SealingKey | Self::Lease | Self::Replica | Self::Format)
+    }
+
     /// Whether all replicas are told that records of it changed ([`News::Changed`]).
     #[must_use]
     pub const fn is_told(self) -> bool {
@@ -314,6 +323,10 @@ impl Batch {
         self.put.push((key, value, expires_at));
         self
     }
+    /// What is written, to be changed by a store that lies around another one.
+    pub fn written(&mut self) -> impl Iterator<Item = (&Key, &mut Vec<u8>)> {
+        self.put.iter_mut().map(|(key, value, _)| (&*key, value))
+    }
     /// Delete a record; one that is absent is no error.
     #[must_use]
     pub fn delete(mut self, key: Key) -> Self {
@@ -348,6 +361,16 @@ pub enum StoreError {
     /// A batch named keys of two partitions: a fault of the program.
     #[error("a batch spans partitions")]
     SpansPartitions,
+    /// What is stored was written by a newer version, so that it is not known what it says.
+    #[error(
+        "the store has values of format {found}, and this Denizen reads formats up to {reads}: run the version that wrote them, or a later one"
+    )]
+    Newer {
+        /// Its format.
+        found: Format,
+        /// The newest format that this program reads.
+        reads: Format,
+    },
 }
 
 /// What a look at some records depends on: by it a store tells later, without looking again, that nothing of it has changed.

@@ -24,6 +24,8 @@ pub struct Broker {
     admin_port: u16,
     authority: Option<Authority>,
     filter: String,
+    /// Another program than the one under test.
+    program: Option<PathBuf>,
     process: Process,
 }
 
@@ -60,9 +62,9 @@ impl Broker {
         }
         let scheme = if authority.is_some() { "https" } else { "http" };
         let issuer = issuer.map_or_else(|| format!("{scheme}://127.0.0.1:{port}"), str::to_owned);
-        let process = run(&configuration, &issuer, (port, admin_port), folder.path(), filter);
+        let process = run(program(), &configuration, &issuer, (port, admin_port), folder.path(), filter);
         let filter = filter.to_owned();
-        let mut broker = Self { folder, configuration, issuer, port, admin_port, authority, filter, process };
+        let mut broker = Self { folder, configuration, issuer, port, admin_port, authority, filter, program: None, process };
         broker.ready().await;
         broker
     }
@@ -162,8 +164,15 @@ impl Broker {
     /// Starts it anew on the same store; one that still runs is killed.
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = run(&self.configuration, &self.issuer, (self.port, self.admin_port), self.folder.path(), &self.filter);
+        let program = self.program.as_ref().map_or_else(program, Command::new);
+        self.process = run(program, &self.configuration, &self.issuer, (self.port, self.admin_port), self.folder.path(), &self.filter);
         self.ready().await;
+    }
+
+    /// Restarts it as another program on the same store, which it is from now on.
+    pub async fn restart_as(&mut self, program: &Path) {
+        self.program = Some(program.to_owned());
+        self.restart().await;
     }
 
     /// Restarts it with a changed configuration on the same store.
@@ -179,10 +188,16 @@ impl Broker {
     }
 }
 
-fn run(configuration: &Configuration, issuer: &str, (port, admin_port): (u16, u16), folder: &Path, filter: &str) -> Process {
+fn run(
+    mut command: Command,
+    configuration: &Configuration,
+    issuer: &str,
+    (port, admin_port): (u16, u16),
+    folder: &Path,
+    filter: &str,
+) -> Process {
     let path = folder.join("denizen.yaml");
     fs::write(&path, configuration.text(issuer, port, admin_port, folder)).unwrap();
-    let mut command = program();
     command.args(["--log-format", "json", "serve", "--config"]).arg(&path).env("DENIZEN_LOG", filter);
     Process::start(&mut command, &folder.join("denizen.log"))
 }

@@ -32,6 +32,7 @@ pub mod jwt;
 pub mod keystone;
 pub mod kube;
 pub mod logout_receiver;
+pub mod next_release;
 pub mod oidc_provider;
 pub mod opencloud;
 pub mod ports;

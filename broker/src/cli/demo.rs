@@ -19,6 +19,7 @@ use crate::{
         demo::{Walk, WalkTenant},
         server,
     },
+    store::Release,
 };
 
 /// The demo's configuration; `ADDRESS` stands for where it listens.
@@ -49,17 +50,17 @@ fn people() -> Walk {
     Walk { tenants: PEOPLE.iter().map(tenant).collect() }
 }
 
-async fn start(address: SocketAddr) -> anyhow::Result<(Arc<crate::App>, (TcpListener, TcpListener))> {
+async fn start(address: SocketAddr, release: &Release) -> anyhow::Result<(Arc<crate::App>, (TcpListener, TcpListener))> {
     ensure!(address.ip().is_loopback(), "the demo shows its passwords: it listens on loopback only");
     let public = server::bind(address).context("choose another address with --address")?;
     let admin = server::bind(SocketAddr::new(address.ip(), 0))?;
     let text = CONFIGURATION.replace("ADDRESS", &public.local_addr()?.to_string());
-    let app = serve::app(config::load_text(&text, Path::new("."), "demo.yaml")?).await?;
+    let app = serve::app(config::load_text(&text, Path::new("."), "demo.yaml")?, release).await?;
     Ok((app, (public, admin)))
 }
 
-pub(super) async fn run(address: SocketAddr) -> anyhow::Result<ExitCode> {
-    let (app, listeners) = start(address).await?;
+pub(super) async fn run(address: SocketAddr, release: &Release) -> anyhow::Result<ExitCode> {
+    let (app, listeners) = start(address, release).await?;
     say(format_args!("Denizen's demo: open {}/demo\n", app.issuer));
     say("  the account page       /account");
     say("  discovery              /.well-known/openid-configuration");
@@ -75,8 +76,8 @@ pub(super) async fn run(address: SocketAddr) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) async fn once() -> anyhow::Result<ExitCode> {
-    let (app, listeners) = start(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+pub(super) async fn once(release: &Release) -> anyhow::Result<ExitCode> {
+    let (app, listeners) = start(SocketAddr::from(([127, 0, 0, 1], 0)), release).await?;
     let issuer = app.issuer.clone();
     let walked = async { walk::walk(&issuer, &PEOPLE).await };
     tokio::select! {

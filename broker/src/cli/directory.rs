@@ -19,7 +19,7 @@ use crate::{
     config::{self, Loaded},
     directory::{Told, Wanted},
     store::{
-        Backend,
+        Backend, Release,
         embedded::{Embedded, OpenError},
     },
 };
@@ -46,7 +46,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(command: &Command, release: &Release) -> anyhow::Result<ExitCode> {
     let Command::Reindex { config, tenant, connector, json } = command;
     let wanted = Wanted {
         tenant: tenant.as_deref().map(TenantId::parse).transpose().context("--tenant")?,
@@ -61,7 +61,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Ok(progress.ended())
     };
     // Where showing it fails, the work ends too: nobody listens any more.
-    let (done, shown) = tokio::join!(reindex(config, &wanted, tell), progress);
+    let (done, shown) = tokio::join!(reindex((config, release), &wanted, tell), progress);
     let (): () = done?;
     let shown: anyhow::Result<Option<bool>> = shown;
     match shown? {
@@ -71,20 +71,20 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn here(loaded: Loaded, backend: Backend, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
-    let app = serve::app_over(loaded, backend).await?;
+async fn here((loaded, release): (Loaded, &Release), backend: Backend, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
+    let app = serve::app_over(loaded, backend, release).await?;
     let plan = app.reindex.plan(wanted)?;
     plan.run(app.seams.clock.now(), tell).await;
     Ok(())
 }
 
 /// Does it here, or has the running Denizen do it.
-async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
+async fn reindex((path, release): (&Path, &Release), wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
     let loaded = config::load(path)?;
     let admin = loaded.config.listen.admin_address;
     if loaded.config.store.redis.is_some() {
         let backend = Backend::open(&loaded.config.store).await?;
-        return here(loaded, backend, wanted, tell).await;
+        return here((loaded, release), backend, wanted, tell).await;
     }
     let Some(file) = loaded.config.store.file.clone() else {
         let alone = "no `store.file` is configured, so that only a running Denizen has records";
@@ -94,7 +94,7 @@ async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Re
         bail!("{}: there is no store yet; start Denizen once, and run this again", file.display());
     }
     match Embedded::open(&file) {
-        Ok(store) => here(loaded, Backend::embedded(store), wanted, tell).await,
+        Ok(store) => here((loaded, release), Backend::embedded(store), wanted, tell).await,
         Err(OpenError::Locked(_)) => {
             running::reindex(admin, wanted, tell).await.context("the store is in use, so that the running Denizen is asked")
         }

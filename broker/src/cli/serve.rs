@@ -12,10 +12,10 @@ use crate::{
     grpc,
     http::{self, demo::Walk, server},
     seams::{Seams, SystemClock, SystemEntropy},
-    store::Backend,
+    store::{Backend, Release},
 };
 
-pub(super) async fn run(path: &Path) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(path: &Path, release: &Release) -> anyhow::Result<ExitCode> {
     SystemEntropy::ready_early();
     let loaded = config::load(path)?;
     for warning in &loaded.warnings {
@@ -26,7 +26,7 @@ pub(super) async fn run(path: &Path) -> anyhow::Result<ExitCode> {
         None => None,
         Some(config) => Some(grpc::Listeners::bind(config).await.context("the CS3 door can not be opened")?),
     };
-    let app = app(loaded).await?;
+    let app = app(loaded, release).await?;
     tracing::info!(issuer = app.issuer, address = %listeners.0.local_addr()?, admin = %listeners.1.local_addr()?, "serving");
     match cs3 {
         None => serve(app, None, listeners, stopped()).await?,
@@ -56,16 +56,16 @@ async fn serve_both(
 }
 
 /// The program over a loaded configuration and the machine's own seams.
-pub(super) async fn app(loaded: Loaded) -> anyhow::Result<Arc<App>> {
+pub(super) async fn app(loaded: Loaded, release: &Release) -> anyhow::Result<Arc<App>> {
     let backend = Backend::open(&loaded.config.store).await?;
-    app_over(loaded, backend).await
+    app_over(loaded, backend, release).await
 }
 
 /// The same over a store that is open already.
-pub(super) async fn app_over(loaded: Loaded, backend: Backend) -> anyhow::Result<Arc<App>> {
+pub(super) async fn app_over(loaded: Loaded, backend: Backend, release: &Release) -> anyhow::Result<Arc<App>> {
     let Backend { store, limits, peers, .. } = backend;
     let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers };
-    Ok(Arc::new(crate::build(loaded, seams).await?))
+    Ok(Arc::new(crate::build_as(release, loaded, seams).await?))
 }
 
 /// Serves until `stop` is done.

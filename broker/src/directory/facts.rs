@@ -77,7 +77,7 @@ impl Untold {
     pub(super) fn is_outage(&self) -> bool {
         match self {
             Self::Connector(error) => is_outage(error),
-            Self::Store(error) => matches!(**error, StoreError::Unavailable(_)),
+            Self::Store(error) => matches!(**error, StoreError::Unavailable(_) | StoreError::Newer { .. }),
         }
     }
 }

@@ -93,6 +93,10 @@ pub async fn serve(
     let (keys, news, clock) = (Arc::clone(&app.keys), app.seams.peers.hear(), Arc::clone(&app.seams.clock));
     let following = tokio::spawn(async move { keys.follow(news, clock).await });
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
+    let alive = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.replicas.run().await }
+    });
     let stopping = CancellationToken::new();
     let deliveries = tokio::spawn(Arc::clone(&app.deliveries).run(stopping.clone()));
     let hearing = tokio::spawn(hearing::hear(Arc::clone(&app), stopping.clone()));
@@ -129,6 +133,9 @@ pub async fn serve(
         tracing::error!(%error, "the delivery of logout notices broke");
     }
     reload.inspect(tokio::task::JoinHandle::abort);
+    // The last thing: until here it may have written.
+    alive.abort();
+    app.replicas.leave().await;
     ended.map_err(ListenError::from)
 }
 
