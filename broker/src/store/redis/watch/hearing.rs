@@ -128,10 +128,11 @@ async fn hear(way: &Way, primary: &Primary) -> Result<Infallible, Lost> {
         }
         if *is_cluster {
             let now = Owned::read(&answers).ok_or(Lost::Demoted)?;
-            is_settled = !now.is_moving;
-            if !is_settled || owned.as_ref().is_some_and(|before| *before != now) {
+            // Twice the same, so that one that was frozen, and replaced meanwhile, has heard of it.
+            is_settled = !now.is_moving && owned.as_ref() == Some(&now);
+            if !is_settled {
                 // What it heard itself is still heard, but others may have been asked for the same.
-                primary.is_heard.store(is_settled, Ordering::Release);
+                primary.is_heard.store(false, Ordering::Release);
                 watch.lose();
                 resolve.notify_one();
             }
