@@ -147,7 +147,10 @@ impl Grants {
                         Some((promise, undelivered)) => (promise, Some(undelivered)),
                         None => {
                             self.revoke_family(&handle.tenant, family, "code used twice", now).await?;
-                            self.burn(&handle, Some(family), entry.version, now).await?;
+                            // Exchanged again meanwhile: then that is what was used twice.
+                            if self.burn(&handle, Some(family), entry.version, now).await? == Outcome::Conflict {
+                                continue;
+                            }
                             return Err(NOT_GOOD);
                         }
                     }
@@ -255,10 +258,10 @@ impl Grants {
     }
 
     /// Leaves nothing to exchange it with; a second use still names what it gave.
-    async fn burn(&self, handle: &CodeHandle, family: Option<Uuid>, version: u64, now: OffsetDateTime) -> Result<(), StoreError> {
+    async fn burn(&self, handle: &CodeHandle, family: Option<Uuid>, version: u64, now: OffsetDateTime) -> Result<Outcome, StoreError> {
         let until = now + family.map_or_else(|| seconds(self.lifetimes.code_seconds), |_| self.family_lifetime());
         let batch = Batch::new().expect(key(handle), Expect::Version(version)).put(key(handle), tombstone(family, None), Some(until));
-        self.store.commit(batch, now).await.map(drop)
+        self.store.commit(batch, now).await
     }
 }
 
