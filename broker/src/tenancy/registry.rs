@@ -111,8 +111,11 @@ impl Tenants {
     /// # Errors
     /// When the store could not tell.
     pub async fn read_again(&self, now: OffsetDateTime) -> Result<(), RegistryError> {
+        if !self.create {
+            return Ok(());
+        }
         let mut cursor = None;
-        while self.create {
+        loop {
             let page = self.store.list(&Partition::System, Kind::CreatedTenant, cursor.as_deref(), 1_000, now).await?;
             let known = self.index.load();
             let ids = page.entries.iter().map(|(id, _)| TenantId::parse(id).map_err(|_| RegistryError::Stored));
@@ -123,10 +126,9 @@ impl Tenants {
             }
             match page.next {
                 Some(next) => cursor = Some(next),
-                None => break,
+                None => return Ok(()),
             }
         }
-        Ok(())
     }
 
     /// One tenant that is on; where it is unknown, the store is asked whether another replica made it: for one id once a minute. The id
