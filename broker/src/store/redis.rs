@@ -104,8 +104,14 @@ impl Redis {
         loop {
             let asked = match self.nodes.of(slot) {
                 Some(node) => {
-                    let late = || Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis()));
-                    timeout_at(until, ask(node)).await.unwrap_or_else(|_| Err(late()))
+                    let asked_at = Instant::now();
+                    timeout_at(until, ask(Arc::clone(&node))).await.unwrap_or_else(|_| {
+                        // Not where it was given the last moments only.
+                        if asked_at.elapsed() >= self.deadline / 2 {
+                            node.is_silent();
+                        }
+                        Err(Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis())))
+                    })
                 }
                 None => {
                     let why = self.nodes.trouble();

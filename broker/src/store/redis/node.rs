@@ -31,6 +31,7 @@ pub(super) struct Node {
     others: Lanes,
     readers: Vec<Line>,
     turn: AtomicUsize,
+    silent: watch::Sender<()>,
 }
 
 impl Node {
@@ -42,12 +43,17 @@ impl Node {
         let others = Lanes::start(OTHERS, &address, connecting, again, &silent, None);
         let readers =
             (0..READERS).map(|_| Line::start(address.clone(), Arc::clone(connecting), Arc::clone(again), silent.clone())).collect();
-        Self { address, kept, others, readers, turn: AtomicUsize::new(0) }
+        Self { address, kept, others, readers, turn: AtomicUsize::new(0), silent }
     }
 
     /// Where it is.
     pub(super) const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// It did not answer in time: all connections to it are made anew.
+    pub(super) fn is_silent(&self) {
+        self.silent.send_replace(());
     }
 
     /// Whether it can be read and written.
