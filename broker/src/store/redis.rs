@@ -104,8 +104,14 @@ impl Redis {
         loop {
             let asked = match self.nodes.of(slot) {
                 Some(node) => {
-                    let late = || Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis()));
-                    timeout_at(until, ask(node)).await.unwrap_or_else(|_| Err(late()))
+                    let asked_at = Instant::now();
+                    timeout_at(until, ask(Arc::clone(&node))).await.unwrap_or_else(|_| {
+                        // Not where it was given the last moments only.
+                        if asked_at.elapsed() >= self.deadline / 2 {
+                            node.is_silent();
+                        }
+                        Err(Fault::Unanswered(format!("not within {} ms", self.deadline.as_millis())))
+                    })
                 }
                 None => {
                     let why = self.nodes.trouble();
@@ -152,19 +158,25 @@ impl Redis {
 
     /// What is stored under some keys of one slot, seen at one moment.
     async fn stored(&self, slot: u16, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+        let floors: Vec<u64> = keys.iter().map(|key| self.floor(key)).collect();
         let mut command = cmd("MGET");
         command.arg(keys);
         let stored = Vec::<Option<Vec<u8>>>::from_redis_value(self.question(slot, command).await?).map_err(|_| no_such_answer())?;
         if stored.len() != keys.len() {
             return Err(no_such_answer());
         }
-        Ok(keys.iter().zip(stored).map(|(key, stored)| stored.filter(|stored| !self.has_come_back(key, stored))).collect())
+        Ok(floors.into_iter().zip(stored).map(|(floor, stored)| stored.filter(|stored| !self.has_come_back(floor, stored))).collect())
+    }
+
+    /// The lowest version of a record that the server has not lost, to be taken before it is asked.
+    fn floor(&self, key: &[u8]) -> u64 {
+        self.watch.recent().map_or(0, |recent| recent.floor(layout::told_as(key)))
     }
 
     /// Whether this is what the server lost a change of: it counts as absent.
-    fn has_come_back(&self, key: &[u8], stored: &[u8]) -> bool {
-        let version = || record::parts(stored).map_or(0, |(version, ..)| version);
-        self.watch.recent().is_some_and(|recent| recent.is_lost(layout::told_as(key), version()))
+    fn has_come_back(&self, floor: u64, stored: &[u8]) -> bool {
+        let version = record::parts(stored).map_or(0, |(version, ..)| version);
+        self.watch.recent().is_some_and(|recent| recent.is_lost(floor, version))
     }
 
     /// Until when each of these records is there; `None` for one that is not. Those of one partition are seen at one moment.
@@ -194,8 +206,9 @@ impl Redis {
     async fn carry_out(&self, batch: &Batch, partition: &Partition, now: OffsetDateTime) -> Result<Outcome, Fault> {
         let recent = self.watch.recent();
         let is_named = |kind: Kind| kind.is_watched() || recent.is_some() && !kind.may_be_lost();
-        let floor = |name: &[u8]| recent.map_or(0, |recent| recent.floor(layout::told_as(name)));
-        let Some(call) = scripts::commit(&self.layout, batch, now, is_named, floor) else { return Ok(Outcome::Committed) };
+        let Some(call) = scripts::commit(&self.layout, batch, now, is_named, |name| self.floor(name)) else {
+            return Ok(Outcome::Committed);
+        };
         let call = Arc::new(call);
         let mut changed = batch.put.iter().map(|(key, ..)| key).chain(&batch.delete);
         let must_be_kept = changed.any(|key| !key.kind().may_be_lost());
@@ -247,11 +260,12 @@ impl Redis {
 impl Store for Redis {
     async fn get(&self, key: &Key, now: OffsetDateTime) -> Result<Option<Entry>, StoreError> {
         let name = self.layout.record(key);
+        let floor = self.floor(&name);
         let mut command = cmd("GET");
-        command.arg(&name);
+        command.arg(name);
         let answer = self.question(layout::slot(key.partition()), command).await?;
         let stored = Option::<Vec<u8>>::from_redis_value(answer).map_err(|_| no_such_answer())?;
-        Ok(stored.filter(|stored| !self.has_come_back(&name, stored)).and_then(|stored| record::live(&stored, record::moment(now))))
+        Ok(stored.filter(|stored| !self.has_come_back(floor, stored)).and_then(|stored| record::live(&stored, record::moment(now))))
     }
 
     async fn present(&self, keys: &[Key], now: OffsetDateTime) -> Result<Vec<bool>, StoreError> {

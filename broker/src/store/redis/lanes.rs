@@ -55,13 +55,14 @@ impl Lanes {
         address: &Address,
         connecting: &Arc<Connecting>,
         again: &Arc<Notify>,
+        silent: &watch::Sender<()>,
         acknowledged: Option<Acknowledged>,
     ) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let jobs = Arc::new(Mutex::new(jobs));
         let (mut states, mut tasks) = (Vec::with_capacity(count), JoinSet::new());
         for _ in 0..count {
-            let line = Line::start(address.clone(), Arc::clone(connecting), Arc::clone(again));
+            let line = Line::start(address.clone(), Arc::clone(connecting), Arc::clone(again), silent.clone());
             states.push(line.state());
             // Nothing needs it: a JoinSet ends its tasks when it is dropped.
             let _: AbortHandle = tasks.spawn(run(line, Arc::clone(&jobs), acknowledged));

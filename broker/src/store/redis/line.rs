@@ -35,28 +35,35 @@ pub(super) struct Line {
 pub(super) struct Open {
     pub(super) connection: Connection,
     lost: Arc<Notify>,
+    silent: watch::Sender<()>,
 }
 
 impl Open {
-    /// It is not to be used any longer.
+    /// It is not to be used any longer, nor are the others to the same server: it may be silent on all of them, and each would find that
+    /// out by a call of its own that is not answered in time.
     pub(super) fn is_lost(&self) {
         self.lost.notify_one();
+        self.silent.send_replace(());
     }
 }
 
 impl Line {
-    /// Begins to connect. `again` is told whenever a connection fails.
-    pub(super) fn start(address: Address, connecting: Arc<Connecting>, again: Arc<Notify>) -> Self {
+    /// Begins to connect. `again` is told whenever a connection fails, `silent` is one for all that lead to this server.
+    pub(super) fn start(address: Address, connecting: Arc<Connecting>, again: Arc<Notify>, silent: watch::Sender<()>) -> Self {
         let (changed, state) = watch::channel(Err(Fault::Unreachable(format!("{address}: it is being connected to"))));
         let task = tokio::spawn(async move {
             let mut pause = FIRST;
             loop {
                 let began = Instant::now();
-                match open(&connecting, &address).await {
+                let mut silenced = silent.subscribe();
+                match open(&connecting, &address, &silent).await {
                     Ok(open) => {
                         let lost = Arc::clone(&open.lost);
                         drop(changed.send_replace(Ok(open)));
-                        lost.notified().await;
+                        tokio::select! {
+                            () = lost.notified() => {}
+                            _ = silenced.changed() => {}
+                        }
                         drop(changed.send_replace(Err(Fault::Unreachable(format!("{address}: the connection is lost")))));
                     }
                     Err(fault) => drop(changed.send_replace(Err(fault))),
@@ -89,7 +96,7 @@ impl Drop for Line {
     }
 }
 
-async fn open(connecting: &Connecting, address: &Address) -> Result<Open, Fault> {
+async fn open(connecting: &Connecting, address: &Address, silent: &watch::Sender<()>) -> Result<Open, Fault> {
     let lost = Arc::new(Notify::new());
     let tell = Arc::clone(&lost);
     let mut connection = connecting
@@ -100,5 +107,5 @@ async fn open(connecting: &Connecting, address: &Address) -> Result<Open, Fault>
         })
         .await?;
     scripts::load().exec_async(&mut connection).await.map_err(Fault::of_call)?;
-    Ok(Open { connection, lost })
+    Ok(Open { connection, lost, silent: silent.clone() })
 }

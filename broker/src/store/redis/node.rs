@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use redis::{Cmd, Pipeline, Value, aio::ConnectionLike as _};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{
     connecting::{Address, Connecting},
@@ -31,21 +31,29 @@ pub(super) struct Node {
     others: Lanes,
     readers: Vec<Line>,
     turn: AtomicUsize,
+    silent: watch::Sender<()>,
 }
 
 impl Node {
     /// Begins to connect. `again` is told whenever the map of primaries may no longer be right. `acknowledged`: what must not be lost
     /// is answered once so many replicas have it.
     pub(super) fn start(address: Address, connecting: &Arc<Connecting>, again: &Arc<Notify>, acknowledged: Option<Acknowledged>) -> Self {
-        let kept = acknowledged.map(|acknowledged| Lanes::start(KEPT, &address, connecting, again, Some(acknowledged)));
-        let others = Lanes::start(OTHERS, &address, connecting, again, None);
-        let readers = (0..READERS).map(|_| Line::start(address.clone(), Arc::clone(connecting), Arc::clone(again))).collect();
-        Self { address, kept, others, readers, turn: AtomicUsize::new(0) }
+        let silent = watch::Sender::new(());
+        let kept = acknowledged.map(|acknowledged| Lanes::start(KEPT, &address, connecting, again, &silent, Some(acknowledged)));
+        let others = Lanes::start(OTHERS, &address, connecting, again, &silent, None);
+        let readers =
+            (0..READERS).map(|_| Line::start(address.clone(), Arc::clone(connecting), Arc::clone(again), silent.clone())).collect();
+        Self { address, kept, others, readers, turn: AtomicUsize::new(0), silent }
     }
 
     /// Where it is.
     pub(super) const fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// It did not answer in time: all connections to it are made anew.
+    pub(super) fn is_silent(&self) {
+        self.silent.send_replace(());
     }
 
     /// Whether it can be read and written.

@@ -65,26 +65,25 @@ impl Recent {
         }
     }
 
-    /// Whether a record that the server shows in this version was written or deleted since: then the server has lost that.
-    pub(super) fn is_lost(&self, digest: Digest, version: u64) -> bool {
-        self.is_lost_at(digest, version, Instant::now())
+    /// Whether a record that the server shows in this version was written or deleted since: then the server has lost that. The floor is
+    /// taken before the server is asked: what changes while it answers, it has not lost.
+    pub(super) fn is_lost(&self, floor: u64, version: u64) -> bool {
+        let is_lost = version < floor;
+        if is_lost {
+            self.tell(Instant::now());
+        }
+        is_lost
     }
 
-    fn is_lost_at(&self, digest: Digest, version: u64, now: Instant) -> bool {
+    fn tell(&self, now: Instant) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_lost = match state.changes.get(&digest) {
-            Some(Change::Written(known)) => version < *known,
-            Some(Change::Deleted(until)) => version <= *until,
-            None => false,
-        };
-        if is_lost && state.told_at.is_none_or(|told| now.duration_since(told) >= TOLD_APART) {
+        if state.told_at.is_none_or(|told| now.duration_since(told) >= TOLD_APART) {
             state.told_at = Some(now);
             tracing::error!(
                 "Redis shows records as they were before changes that it had answered: it lost them when it failed; they are taken for absent, \
                  so that nothing that was used or ended comes back. `acknowledgedBy` and a replica of the server keep this from happening"
             );
         }
-        is_lost
     }
 }
 
@@ -107,15 +106,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_written_or_deleted_does_not_come_back_older() {
         let recent = Recent::default();
-        assert!(!recent.is_lost(ONE, 1), "nothing is known of it");
+        assert!(!recent.is_lost(recent.floor(ONE), 1), "nothing is known of it");
         recent.note(ONE, Change::Written(10));
-        assert!(recent.is_lost(ONE, 9) && !recent.is_lost(ONE, 10) && !recent.is_lost(ONE, 11));
+        assert!(recent.is_lost(recent.floor(ONE), 9) && !recent.is_lost(recent.floor(ONE), 10) && !recent.is_lost(recent.floor(ONE), 11));
         recent.note(ONE, Change::Deleted(12));
-        assert!(recent.is_lost(ONE, 12) && !recent.is_lost(ONE, 13), "it was written anew");
+        assert!(recent.is_lost(recent.floor(ONE), 12) && !recent.is_lost(recent.floor(ONE), 13), "it was written anew");
         recent.note(ONE, Change::Written(11));
-        assert!(recent.is_lost(ONE, 12), "an older change that is heard later");
+        assert!(recent.is_lost(recent.floor(ONE), 12), "an older change that is heard later");
         recent.note(ONE, Change::Written(13));
-        assert!(recent.is_lost(ONE, 12) && !recent.is_lost(ONE, 13));
+        assert!(recent.is_lost(recent.floor(ONE), 12) && !recent.is_lost(recent.floor(ONE), 13));
     }
 
     #[tokio::test(start_paused = true)]
@@ -126,11 +125,11 @@ mod tests {
         recent.note(ONE, Change::Deleted(6));
         tokio::time::advance(Duration::from_secs(200)).await;
         recent.note(*b"other---", Change::Deleted(5));
-        assert!(recent.is_lost(ONE, 6), "it changed again since");
+        assert!(recent.is_lost(recent.floor(ONE), 6), "it changed again since");
         for i in 0..MOST as u64 {
             recent.note(i.to_be_bytes(), Change::Written(1));
         }
-        assert!(!recent.is_lost(ONE, 6));
+        assert!(!recent.is_lost(recent.floor(ONE), 6));
         let state = recent.0.lock().unwrap();
         assert!(state.order.len() <= MOST && state.changes.len() <= MOST);
     }

@@ -75,9 +75,10 @@ impl Redis {
             for name in &names {
                 pipe.cmd("GET").arg(name);
             }
-            for ((key, name), stored) in keys.into_iter().zip(names).zip(node.ask_all(&pipe).await?) {
+            let floors: Vec<u64> = names.iter().map(|name| self.floor(name)).collect();
+            for ((key, floor), stored) in keys.into_iter().zip(floors).zip(node.ask_all(&pipe).await?) {
                 let Value::BulkString(stored) = stored else { continue };
-                if self.has_come_back(&name, &stored) {
+                if self.has_come_back(floor, &stored) {
                     continue;
                 }
                 let Some((version, expires_at, value)) = record::parts(&stored) else { continue };
