@@ -41,6 +41,7 @@ pub mod relying_party;
 pub mod reva;
 pub mod service;
 pub mod slapd;
+pub mod soak;
 pub mod tools;
 
 pub use answer::Answer;
