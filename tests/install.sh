@@ -15,6 +15,9 @@ wanted=(
   chromium:/usr/bin/chromium
   chromium-driver:/usr/bin/chromedriver
   etcd-server:/usr/bin/etcd
+  redis-server:/usr/bin/redis-server
+  redis-sentinel:/usr/bin/redis-sentinel
+  redis-tools:/usr/bin/redis-cli
   glewlwyd:/usr/bin/glewlwyd
   sqlite3:/usr/bin/sqlite3
   apache2:/usr/sbin/apache2
