@@ -10,3 +10,5 @@ pub mod embedded;
 pub mod history;
 pub mod people;
 pub mod plant;
+pub mod replicated;
+pub mod restoring;

@@ -1,6 +1,9 @@
 //! What each answer promised holds through kills and outages; and the checker that says so sees each kind of fault, planted in a real run.
 
+use std::time::Duration;
+
 use denizen_tests::soak::{
+    client::Pace,
     checker::{Bounds, Verdict},
     embedded::{Kills, kill_again_and_again},
     history::{Came, SECOND},
@@ -31,7 +34,9 @@ async fn t39_what_the_embedded_broker_answered_holds_through_kills() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_goes_back_in_time_is_seen() {
-    let verdict = kill_again_and_again(Kills::new(24), Some(Plant::StoreOfEarlier), |_| {}).await;
+    // Sessions that last over both kills: what the store was, and what it is put back to.
+    let kills = Kills { clients: 80, pace: Pace { rest: Duration::from_millis(600), deeds: 16 }, ..Kills::new(24) };
+    let verdict = kill_again_and_again(kills, Some(Plant::StoreOfEarlier), |_| {}).await;
     shows(Plant::StoreOfEarlier, &verdict);
 }
 

@@ -100,6 +100,9 @@ impl Client {
         if self.chance.below(10) == 0 {
             return self.two_at_once(&mut visit).await;
         }
+        if self.chance.below(3) == 0 {
+            self.rest().await;
+        }
         self.exchange(&mut visit).await?;
         for _ in 0..1 + self.chance.below(self.pace.deeds) {
             self.rest().await;
@@ -110,10 +113,10 @@ impl Client {
                 _ => self.review(&visit).await?,
             }
         }
-        match self.chance.below(8) {
-            0 => self.shows_its_code_again(&mut visit).await,
-            1 => self.shows_an_old_token(&mut visit).await,
-            2 => self.revokes(&mut visit).await,
+        match self.chance.below(10) {
+            0 | 1 => self.shows_its_code_again(&mut visit).await,
+            2..=4 => self.shows_an_old_token(&mut visit).await,
+            5 => self.revokes(&mut visit).await,
             _ => self.logs_out_and_tries_on(&mut visit).await,
         }
     }
@@ -125,6 +128,7 @@ impl Client {
 
     async fn shows_an_old_token(&mut self, visit: &mut Visit) -> Option<()> {
         self.refresh(visit).await?;
+        self.rest().await;
         let which = usize::try_from(self.chance.below(visit.old.len() as u64)).unwrap_or_default();
         let old = visit.old.get(which).cloned()?;
         self.refresh_with(visit, &old).await;

@@ -3,10 +3,14 @@
 use std::{
     io::{IsTerminal as _, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
-use denizen_tests::soak::embedded::{Kills, kill_again_and_again};
+use denizen_tests::soak::{
+    embedded::{Kills, kill_again_and_again},
+    replicated::Soak,
+};
 
 struct Arguments {
     seconds: u64,
@@ -40,7 +44,10 @@ fn main() -> Result<ExitCode> {
             kills.clients = arguments.clients.unwrap_or(kills.clients);
             runtime.block_on(kill_again_and_again(kills, None, |kill| told(&format!("kill {kill} of {count}"))))
         }
-        None => bail!("not yet"),
+        None => {
+            let time = Duration::from_secs(arguments.seconds);
+            runtime.block_on(Soak::new(time, arguments.replicas, arguments.clients.unwrap_or(200)).run())
+        }
     };
     told("");
     writeln!(std::io::stdout(), "{verdict}")?;
