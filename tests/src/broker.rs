@@ -30,20 +30,25 @@ pub struct Broker {
 impl Broker {
     /// Starts it over plain HTTP, and waits until it is ready.
     pub async fn start(configuration: Configuration) -> Self {
-        Self::start_with(configuration, None, "debug").await
+        Self::start_with(configuration, None, None, "debug").await
+    }
+
+    /// Starts one of several that share an issuer, which is another address than its own.
+    pub async fn start_behind(issuer: &str, configuration: Configuration, filter: &str) -> Self {
+        Self::start_with(configuration, Some(issuer), None, filter).await
     }
 
     /// The same with another filter of its log, as `trace` for all that anything in it can say.
     pub async fn start_logging(configuration: Configuration, filter: &str) -> Self {
-        Self::start_with(configuration, None, filter).await
+        Self::start_with(configuration, None, None, filter).await
     }
 
     /// Starts it over TLS, with certificates of an authority of its own, which also vouches for reviewers.
     pub async fn start_tls(configuration: Configuration) -> Self {
-        Self::start_with(configuration, Some(Authority::new("tests")), "debug").await
+        Self::start_with(configuration, None, Some(Authority::new("tests")), "debug").await
     }
 
-    async fn start_with(mut configuration: Configuration, authority: Option<Authority>, filter: &str) -> Self {
+    async fn start_with(mut configuration: Configuration, issuer: Option<&str>, authority: Option<Authority>, filter: &str) -> Self {
         install_providers();
         let folder = folder::new("broker");
         let (port, admin_port) = (ports::free(), ports::free());
@@ -54,7 +59,7 @@ impl Broker {
             });
         }
         let scheme = if authority.is_some() { "https" } else { "http" };
-        let issuer = format!("{scheme}://127.0.0.1:{port}");
+        let issuer = issuer.map_or_else(|| format!("{scheme}://127.0.0.1:{port}"), str::to_owned);
         let process = run(&configuration, &issuer, (port, admin_port), folder.path(), filter);
         let filter = filter.to_owned();
         let mut broker = Self { folder, configuration, issuer, port, admin_port, authority, filter, process };
@@ -66,6 +71,12 @@ impl Broker {
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
+    }
+
+    /// The address of its own public listener, in the clear.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// The admin listener's address.
@@ -126,6 +137,16 @@ impl Broker {
         let mut browser = self.browser();
         let code = browser.sign_in(&request.clone().with("tenant", tenant), username, &password_of(tenant, username)).await;
         self.service().exchange(request, &code).await
+    }
+
+    /// Stops it in the middle of whatever it does; its connections stay.
+    pub fn freeze(&self) {
+        self.process.freeze();
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.process.signal("CONT");
     }
 
     /// `kill -9`, and nothing else.
