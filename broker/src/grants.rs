@@ -2,11 +2,12 @@
 //! client, what proves the right, what is consumed, what is issued.
 //!
 //! What is used once (a code, a refresh token) is consumed in the same atomic commit that writes what it gave, and leaves a
-//! tombstone that names it, so that a second use can revoke it.
+//! tombstone that names it, so that a second use can revoke it. What was given to no one may be tried again: `grants/doubts.rs`.
 
 mod client;
 mod client_credentials;
 mod code;
+mod doubts;
 mod family;
 mod handle;
 mod issue;
@@ -21,6 +22,7 @@ use serde::Serialize;
 use url::Url;
 use uuid::Uuid;
 
+use doubts::Doubts;
 use family::Family;
 
 pub use client::{Authentication, Client, ClientError, Clients};
@@ -61,7 +63,7 @@ pub enum GrantError {
     /// The token could not be made.
     #[error(transparent)]
     Mint(#[from] MintError),
-    /// The store, or a directory, could not tell: `temporarily_unavailable`, 503. Nothing was consumed.
+    /// The store, or a directory, could not tell: `temporarily_unavailable`, 503. What was shown can be shown again.
     #[error("{0}")]
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -127,6 +129,7 @@ pub struct Grants {
     pub clients: Arc<Clients>,
     keys: Arc<KeyRing>,
     store: Arc<dyn Store>,
+    doubts: Doubts,
     entropy: Arc<dyn Entropy>,
     sessions: Sessions,
     admission: Arc<Admission>,
@@ -165,6 +168,7 @@ impl Grants {
     #[must_use]
     pub fn new(parts: GrantParts) -> Self {
         let GrantParts { clients, keys, store, entropy, sessions, admission, lifetimes, issuer } = parts;
-        Self { clients, keys, store, entropy, sessions, admission, lifetimes, issuer }
+        let doubts = Doubts::new(Arc::clone(&store));
+        Self { clients, keys, store, doubts, entropy, sessions, admission, lifetimes, issuer }
     }
 }

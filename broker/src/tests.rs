@@ -1,5 +1,6 @@
 //! Use cases over a store in memory, an injected clock, and upstreams that say what a test wants them to.
 
+mod ending;
 mod joining;
 mod known;
 mod passwords;

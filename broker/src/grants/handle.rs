@@ -17,12 +17,17 @@ pub(super) struct CodeHandle {
     pub(super) id: String,
 }
 
-/// A refresh token: `dzr_<tenant>.<root>.<secret>`. The family is stored under a digest of its root: access tokens name the
-/// family, and whoever sees one can not make a refresh token of it, not even a wrong one.
+/// A refresh token: `dzr_<tenant>.<root>.<generation>.<secret>`. The family is stored under a digest of its root: access tokens
+/// name the family, and whoever sees one can not make a refresh token of it, not even a wrong one.
+///
+/// Earlier versions gave `dzr_<tenant>.<root>.<secret>`. All that follows the root is one text for them, of which they keep the
+/// fingerprint, and so it is here: each version checks the tokens of the other. The generation counts as part of what is secret.
 pub(super) struct RefreshHandle {
     pub(super) tenant: TenantId,
     pub(super) root: Uuid,
     pub(super) family: Uuid,
+    /// The how-manieth of its family it is; `None` in a token of an earlier version.
+    pub(super) generation: Option<u64>,
     /// The fingerprint of its secret.
     pub(super) secret: String,
 }
@@ -43,8 +48,8 @@ impl CodeHandle {
 
 impl RefreshHandle {
     /// A new refresh token of the family of this root, and its fingerprint.
-    pub(super) fn issue(tenant: &TenantId, root: Uuid, entropy: &dyn Entropy) -> (String, String) {
-        let secret = random_text(entropy);
+    pub(super) fn issue(tenant: &TenantId, root: Uuid, generation: u64, entropy: &dyn Entropy) -> (String, String) {
+        let secret = format!("{generation}.{}", random_text(entropy));
         (format!("dzr_{}.{}.{secret}", B64.encode(tenant.as_str()), root.simple()), fingerprint(&secret))
     }
 
@@ -52,7 +57,8 @@ impl RefreshHandle {
         let mut parts = text.strip_prefix("dzr_")?.splitn(3, '.');
         let (tenant, root, secret) = (parts.next()?, parts.next()?, parts.next()?);
         let root = Uuid::try_parse(root).ok()?;
-        Some(Self { tenant: tenant_of(tenant)?, root, family: family_of(root), secret: fingerprint(secret) })
+        let generation = secret.split_once('.').and_then(|(generation, _)| generation.parse().ok());
+        Some(Self { tenant: tenant_of(tenant)?, root, family: family_of(root), generation, secret: fingerprint(secret) })
     }
 }
 

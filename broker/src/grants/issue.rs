@@ -82,7 +82,19 @@ impl Grants {
         let (family_id, sid) = (random_uuid(&*self.entropy), random_uuid(&*self.entropy));
         let scopes = ["profile", "groups", "users.read"].map(str::to_owned).to_vec();
         let (client_id, audiences, current) = (client.id.clone(), client.audiences.clone(), None);
-        let family = Family { client_id, sid, copied_from: None, scopes, audiences, nonce: None, auth_time: 0, current, refresh_until: 0 };
+        let family = Family {
+            client_id,
+            sid,
+            copied_from: None,
+            scopes,
+            audiences,
+            nonce: None,
+            auth_time: 0,
+            current,
+            refresh_until: 0,
+            generation: None,
+            previous: None,
+        };
         move |now| self.issue(client, identity, (family_id, &family, None), (&family.scopes, &family.audiences), None, now)
     }
 

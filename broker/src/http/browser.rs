@@ -46,6 +46,8 @@ pub(crate) async fn begin(
     let id = app.attempts.begin((&newcomer.binding, address), request, wanted, now).await?;
     session.set_expiry(Some(expiry(app, app.config.lifetimes.attempt_seconds)));
     session.insert(ENTRY, &newcomer).await.map_err(unknown)?;
+    // Here, where a store that can not tell is a 503; what is saved is not written again at the end of the request.
+    session.save().await.map_err(unknown)?;
     Ok(id)
 }
 
@@ -74,7 +76,8 @@ pub(crate) async fn sign_in(session: &Session, signed_in: SignedIn, app: &App) -
     session.cycle_id().await.map_err(unavailable)?;
     session.set_expiry(Some(expiry(app, app.config.lifetimes.session_seconds)));
     let browser = Browser { binding, signed_in: Some(signed_in) };
-    session.insert(ENTRY, browser).await.map_err(unavailable)
+    session.insert(ENTRY, browser).await.map_err(unavailable)?;
+    session.save().await.map_err(unavailable)
 }
 
 /// Forgets the browser.

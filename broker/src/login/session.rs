@@ -385,16 +385,17 @@ impl Sessions {
         needed.expect(key.clone(), Expect::Version(session.version)).put(key, value, until)
     }
 
-    /// Ends a session, and tells its clients ([`Ending`]). One that has ended already is no error.
+    /// Ends a session, and tells its clients ([`Ending`]). One that has ended already is no error; whatever was left undone then is
+    /// done now.
     ///
     /// # Errors
-    /// When the store could not tell.
+    /// When the store could not tell: it may have ended. Asked again, it goes on.
     pub async fn end(&self, signed_in: &SignedIn, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let Some(entry) = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await? else { return Ok(false) };
+        let entry = self.store.get(&key(&signed_in.tenant, signed_in.sid), now).await?;
         if !self.ending.end(signed_in, now).await? {
             return Ok(false);
         }
-        let session = serde_json::from_slice::<Session>(&entry.value).ok();
+        let session = entry.and_then(|entry| serde_json::from_slice::<Session>(&entry.value).ok());
         if let Some(grant) = session.filter(|session| !session.offline).and_then(|session| session.upstream) {
             self.grants.forget(&signed_in.tenant, grant, now).await;
         }

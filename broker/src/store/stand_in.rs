@@ -1,12 +1,17 @@
-//! A store for tests: it counts what it is asked, refuses to write while it is told so, and can end in between.
+//! A store for tests: it counts what it is asked, refuses to write while it is told so, can end in between, and leaves commits in
+//! doubt.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use async_trait::async_trait;
 use time::OffsetDateTime;
+use tokio::sync::Notify;
 
 use super::{Batch, Entry, Key, Kind, Listing, Outcome, Partition, Store, StoreError, embedded::Embedded};
 
@@ -19,6 +24,52 @@ pub(crate) struct StandIn {
     pub(crate) left: AtomicUsize,
     /// Whether it takes no writes.
     pub(crate) refuses: AtomicBool,
+    /// What becomes of the next commits that write a record of a kind, in this order.
+    pub(crate) fates: Mutex<VecDeque<(Kind, Fate)>>,
+    late: Mutex<Vec<(Batch, OffsetDateTime)>>,
+    /// Lets a commit go on that is [`Fate::Held`].
+    pub(crate) go_on: Notify,
+    /// Told when a commit has met [`Fate::Held`] or [`Fate::Silent`].
+    pub(crate) has_stopped: Notify,
+}
+
+/// What becomes of a commit whose answer can not be relied upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is carried out, and the answer says that it failed.
+    Unanswered,
+    /// It is not carried out, and the answer says that it failed.
+    Lost,
+    /// The answer says that it failed, and it is carried out later: at [`StandIn::late_ones_arrive`].
+    Late,
+    /// It is carried out, and never answered.
+    Silent,
+    /// It waits before it is carried out, until it may go on, and is then answered as it is.
+    Held,
+}
+
+impl StandIn {
+    /// The next commit that writes a record of this kind meets this.
+    pub(crate) fn will(&self, kind: Kind, fate: Fate) {
+        self.fates.lock().unwrap().push_back((kind, fate));
+    }
+
+    /// Carries out what is late: what comes of each.
+    pub(crate) async fn late_ones_arrive(&self) -> Vec<Outcome> {
+        let late = std::mem::take(&mut *self.late.lock().unwrap());
+        let mut outcomes = Vec::new();
+        for (batch, now) in late {
+            outcomes.push(self.store.commit(batch, now).await.unwrap());
+        }
+        outcomes
+    }
+
+    fn fate_of(&self, batch: &Batch) -> Option<Fate> {
+        let mut fates = self.fates.lock().unwrap();
+        let writes = |kind| batch.put.iter().map(|(key, ..)| key).chain(&batch.delete).any(|key| key.kind() == kind);
+        let next = fates.iter().position(|(kind, _)| writes(*kind))?;
+        fates.remove(next).map(|(_, fate)| fate)
+    }
 }
 
 #[async_trait]
@@ -39,7 +90,26 @@ impl Store for StandIn {
             return Err(StoreError::Unavailable("the program has ended".into()));
         }
         self.commits.fetch_add(1, Ordering::SeqCst);
-        self.store.commit(batch, now).await
+        let failed = || StoreError::Unavailable("no answer came".into());
+        match self.fate_of(&batch) {
+            None => self.store.commit(batch, now).await,
+            Some(Fate::Unanswered) => self.store.commit(batch, now).await.and(Err(failed())),
+            Some(Fate::Lost) => Err(failed()),
+            Some(Fate::Late) => {
+                self.late.lock().unwrap().push((batch, now));
+                Err(failed())
+            }
+            Some(Fate::Silent) => {
+                self.store.commit(batch, now).await?;
+                self.has_stopped.notify_one();
+                std::future::pending().await
+            }
+            Some(Fate::Held) => {
+                self.has_stopped.notify_one();
+                self.go_on.notified().await;
+                self.store.commit(batch, now).await
+            }
+        }
     }
     async fn list(
         &self,
@@ -64,5 +134,9 @@ pub(crate) fn stand_in() -> Arc<StandIn> {
         commits: AtomicUsize::new(0),
         left: AtomicUsize::new(usize::MAX / 2),
         refuses: AtomicBool::new(false),
+        fates: Mutex::default(),
+        late: Mutex::default(),
+        go_on: Notify::new(),
+        has_stopped: Notify::new(),
     })
 }
