@@ -16,8 +16,12 @@ pub(crate) struct Outage {
     connector: ConnectorId,
     begins: &'static str,
     ends: &'static str,
-    state: Mutex<State>,
+    trouble: Trouble,
 }
+
+/// One trouble: whether it is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -30,7 +34,7 @@ struct State {
 impl Outage {
     /// A trouble that there is not yet, and what the log says when it begins and ends.
     pub(crate) fn new(connector: ConnectorId, begins: &'static str, ends: &'static str) -> Self {
-        Self { connector, begins, ends, state: Mutex::default() }
+        Self { connector, begins, ends, trouble: Trouble::default() }
     }
 
     /// Whose it is.
@@ -40,20 +44,28 @@ impl Outage {
 
     /// A call met it.
     pub(crate) fn is_met(&self, error: &ConnectorError) {
-        if self.meet(Instant::now()) {
+        if self.trouble.meet(Instant::now()) {
             tracing::error!(connector.id = %self.connector, %error, "{}", self.begins);
         }
     }
 
     /// It is over, if there was one.
     pub(crate) fn is_over(&self) {
-        if let Some(calls) = self.end() {
+        if let Some(calls) = self.trouble.end() {
             tracing::warn!(connector.id = %self.connector, calls, "{}", self.ends);
         }
     }
 
+    /// Calls that met it since it began.
+    #[cfg(test)]
+    pub(crate) fn met(&self) -> u64 {
+        self.trouble.state().met
+    }
+}
+
+impl Trouble {
     /// Counts a call that met it, and says whether that is to be told.
-    fn meet(&self, now: Instant) -> bool {
+    pub(crate) fn meet(&self, now: Instant) -> bool {
         let mut state = self.state();
         state.met = state.met.saturating_add(1);
         let is_due = state.told_at.is_none_or(|before| now.duration_since(before) >= APART);
@@ -65,7 +77,7 @@ impl Outage {
     }
 
     /// Ends it, and says how many calls met it, where it was told.
-    fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         let mut state = self.state();
         let State { met, is_told, .. } = *state;
         (state.met, state.is_told) = (0, false);
@@ -73,13 +85,7 @@ impl Outage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls that met it since it began.
-    #[cfg(test)]
-    pub(crate) fn met(&self) -> u64 {
-        self.state().met
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,8 +93,8 @@ impl Outage {
 mod tests {
     use super::*;
 
-    fn outage() -> Outage {
-        Outage::new(ConnectorId::parse("cloud").unwrap(), "it begins", "it is over")
+    fn outage() -> Trouble {
+        Trouble::default()
     }
 
     #[tokio::test(start_paused = true)]

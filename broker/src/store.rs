@@ -3,11 +3,16 @@
 //! It owns the shape of a key and what one atomic step is. It does not know what the values mean. Each backend passes the
 //! conformance suite in `store/conformance.rs`.
 
+mod backend;
+mod changes;
 pub mod conformance;
 pub mod embedded;
 mod lease;
 mod limits;
 mod peers;
+mod record;
+pub mod redis;
+mod scan;
 #[cfg(test)]
 pub(crate) mod stand_in;
 
@@ -17,10 +22,12 @@ use async_trait::async_trait;
 use claims_mapping::TenantId;
 use time::OffsetDateTime;
 
+pub use backend::{Backend, BackendError};
 pub use lease::Lease;
 pub(crate) use limits::Buckets;
 pub use limits::{Bucket, InProcess, Limits, Rate};
 pub use peers::{Alone, News, Peers, Topic};
+pub use scan::{Kept, Scan, Scanned};
 
 /// A part of the store within which a batch is atomic: one tenant's, or the system's own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,6 @@ mod running;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
@@ -17,10 +16,10 @@ use tokio::sync::mpsc::{Sender, channel};
 use self::progress::Progress;
 use super::serve;
 use crate::{
-    config,
+    config::{self, Loaded},
     directory::{Told, Wanted},
     store::{
-        Store,
+        Backend,
         embedded::{Embedded, OpenError},
     },
 };
@@ -72,10 +71,21 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
     }
 }
 
+async fn here(loaded: Loaded, backend: Backend, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
+    let app = serve::app_over(loaded, backend).await?;
+    let plan = app.reindex.plan(wanted)?;
+    plan.run(app.seams.clock.now(), tell).await;
+    Ok(())
+}
+
 /// Does it here, or has the running Denizen do it.
 async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Result<()> {
     let loaded = config::load(path)?;
     let admin = loaded.config.listen.admin_address;
+    if loaded.config.store.redis.is_some() {
+        let backend = Backend::open(&loaded.config.store).await?;
+        return here(loaded, backend, wanted, tell).await;
+    }
     let Some(file) = loaded.config.store.file.clone() else {
         let alone = "no `store.file` is configured, so that only a running Denizen has records";
         return running::reindex(admin, wanted, tell).await.context(alone);
@@ -84,12 +94,7 @@ async fn reindex(path: &Path, wanted: &Wanted, tell: Sender<Told>) -> anyhow::Re
         bail!("{}: there is no store yet; start Denizen once, and run this again", file.display());
     }
     match Embedded::open(&file) {
-        Ok(store) => {
-            let app = serve::app_over(loaded, Arc::new(store) as Arc<dyn Store>).await?;
-            let plan = app.reindex.plan(wanted)?;
-            plan.run(app.seams.clock.now(), tell).await;
-            Ok(())
-        }
+        Ok(store) => here(loaded, Backend::embedded(store), wanted, tell).await,
         Err(OpenError::Locked(_)) => {
             running::reindex(admin, wanted, tell).await.context("the store is in use, so that the running Denizen is asked")
         }

@@ -12,7 +12,7 @@ use crate::{
     grpc,
     http::{self, demo::Walk, server},
     seams::{Seams, SystemClock, SystemEntropy},
-    store::{Store, embedded::Embedded},
+    store::Backend,
 };
 
 pub(super) async fn run(path: &Path) -> anyhow::Result<ExitCode> {
@@ -57,19 +57,14 @@ async fn serve_both(
 
 /// The program over a loaded configuration and the machine's own seams.
 pub(super) async fn app(loaded: Loaded) -> anyhow::Result<Arc<App>> {
-    let store: Arc<dyn Store> = match &loaded.config.store.file {
-        None => {
-            tracing::warn!("no store.file is configured: keys, sessions and tokens are lost at the end");
-            Arc::new(Embedded::in_memory()?)
-        }
-        Some(path) => Arc::new(Embedded::open(path)?),
-    };
-    app_over(loaded, store).await
+    let backend = Backend::open(&loaded.config.store).await?;
+    app_over(loaded, backend).await
 }
 
 /// The same over a store that is open already.
-pub(super) async fn app_over(loaded: Loaded, store: Arc<dyn Store>) -> anyhow::Result<Arc<App>> {
-    let seams = Seams::alone(Arc::new(SystemClock), Arc::new(SystemEntropy), store);
+pub(super) async fn app_over(loaded: Loaded, backend: Backend) -> anyhow::Result<Arc<App>> {
+    let Backend { store, limits, peers, .. } = backend;
+    let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers };
     Ok(Arc::new(crate::build(loaded, seams).await?))
 }
 

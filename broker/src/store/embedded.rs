@@ -3,10 +3,11 @@
 //! This file owns opening and reading. `embedded/layout.rs` owns the stored form, `embedded/writer.rs` the one thread that
 //! writes: it puts the batches that wait into one transaction, so that a flush of the disk is paid once for all of them.
 
-mod changes;
 #[cfg(test)]
 mod crash;
 mod layout;
+#[cfg(test)]
+mod looks;
 mod writer;
 
 use std::{
@@ -16,14 +17,15 @@ use std::{
 };
 
 use async_trait::async_trait;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use redb::{
     Builder, Database, DatabaseError, Durability, ReadableDatabase as _, ReadableTableMetadata as _, StorageError,
     backends::InMemoryBackend,
 };
 use time::OffsetDateTime;
 
-use self::{changes::Changes, writer::Writer};
-use super::{Batch, Entry, Key, Kind, Listing, Mark, Outcome, Partition, Store, StoreError};
+use self::writer::Writer;
+use super::{Batch, Entry, Kept, Key, Kind, Listing, Mark, Outcome, Partition, Scan, Scanned, Store, StoreError, changes::Changes, record};
 
 /// What redb may keep of the file in memory, in bytes.
 const CACHE: usize = 8 << 20;
@@ -147,6 +149,24 @@ impl Embedded {
         Ok((present, Mark { from: now, until, counts }))
     }
 
+    /// Records in the order of their keys; the cursor is the key to go on with.
+    fn all_from(&self, from: &[u8], limit: usize) -> Result<Scanned, redb::Error> {
+        let table = self.database.begin_read()?.open_table(layout::RECORDS)?;
+        let mut scanned = Scanned::default();
+        for found in table.range(from..)? {
+            let (key, value) = found?;
+            if scanned.records.len() == limit {
+                scanned.next = Some(URL_SAFE_NO_PAD.encode(key.value()));
+                break;
+            }
+            let (Some(key), Some((version, expires_at, value))) = (layout::parse(key.value()), layout::parts(value.value())) else {
+                continue;
+            };
+            scanned.records.push(Kept { key, value: value.to_vec(), expires_at: record::expiry(expires_at), version });
+        }
+        Ok(scanned)
+    }
+
     fn page(&self, prefix: &[u8], cursor: Option<&str>, limit: usize, now: i64) -> Result<Listing, redb::Error> {
         let table = self.database.begin_read()?.open_table(layout::RECORDS)?;
         let mut from = prefix.to_vec();
@@ -213,6 +233,17 @@ impl Store for Embedded {
 
     async fn sweep(&self, now: OffsetDateTime, limit: usize) -> Result<usize, StoreError> {
         self.writer.sweep(layout::moment(now), limit).await
+    }
+}
+
+#[async_trait]
+impl Scan for Embedded {
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, StoreError> {
+        let from = match cursor {
+            None => vec![],
+            Some(cursor) => URL_SAFE_NO_PAD.decode(cursor).map_err(unavailable)?,
+        };
+        self.all_from(&from, limit.clamp(1, LISTING_MOST)).map_err(unavailable)
     }
 }
 

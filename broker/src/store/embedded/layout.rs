@@ -1,17 +1,16 @@
-//! The stored form: bytes of keys and values, and the tables.
+//! The stored form: bytes of keys, and the tables; the bytes of values are those of every store.
 //!
 //! A key is the partition and the kind, each with its length before it, then the id as it is. So no two partitions run
 //! together, and a range over one prefix is one kind of one partition in the order of the ids.
 
+use claims_mapping::TenantId;
 use redb::{Database, ReadableDatabase as _, TableDefinition, TableError};
-use time::OffsetDateTime;
 
-use crate::store::{Entry, Key, Kind, Partition};
+pub(super) use crate::store::record::{NEVER, live, live_until, moment, parts, value};
+use crate::store::{Key, Kind, Partition};
 
 /// The format that this program reads and writes.
 pub(super) const FORMAT: u64 = 1;
-/// Never: what stands for "no expiry".
-pub(super) const NEVER: i64 = i64::MAX;
 
 /// Key → version (8 bytes), expiry (8 bytes), value.
 pub(super) const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
@@ -62,12 +61,6 @@ pub(super) fn prepare(database: &Database) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Milliseconds since 1970; far times are the nearest that fits.
-pub(super) fn moment(at: OffsetDateTime) -> i64 {
-    let milliseconds = at.unix_timestamp_nanos().div_euclid(1_000_000);
-    i64::try_from(milliseconds).unwrap_or(if milliseconds > 0 { NEVER } else { i64::MIN })
-}
-
 /// What all keys of one kind in one partition begin with.
 pub(super) fn prefix(partition: &Partition, kind: Kind) -> Vec<u8> {
     let (tag, tenant) = match partition {
@@ -84,36 +77,27 @@ pub(super) fn prefix(partition: &Partition, kind: Kind) -> Vec<u8> {
     bytes
 }
 
+/// The key that is stored so; `None` for one of a kind that there is not.
+pub(super) fn parse(stored: &[u8]) -> Option<Key> {
+    let (tag, rest) = stored.split_first()?;
+    let part = |bytes: &[u8]| -> Option<(String, usize)> {
+        let (length, rest) = bytes.split_first_chunk::<2>()?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        Some((std::str::from_utf8(rest.get(..length)?).ok()?.to_owned(), 2 + length))
+    };
+    let (tenant, end) = part(rest)?;
+    let rest = rest.get(end..)?;
+    let (kind, end) = part(rest)?;
+    let (kind, id) = (Kind::parse(&kind)?, std::str::from_utf8(rest.get(end..)?).ok()?);
+    match tag {
+        0 => Some(Key::system(kind, id)),
+        _ => Some(Key::new(&TenantId::parse(&tenant).ok()?, kind, id)),
+    }
+}
+
 /// A key as it is stored.
 pub(super) fn key(key: &Key) -> Vec<u8> {
     let mut bytes = prefix(key.partition(), key.kind());
     bytes.extend_from_slice(key.id().as_bytes());
     bytes
-}
-
-/// A value as it is stored.
-pub(super) fn value(version: u64, expires_at: i64, value: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(16 + value.len());
-    bytes.extend_from_slice(&version.to_be_bytes());
-    bytes.extend_from_slice(&expires_at.to_be_bytes());
-    bytes.extend_from_slice(value);
-    bytes
-}
-
-/// Version, expiry and value of what is stored; `None` where it is too short to be ours.
-pub(super) fn parts(stored: &[u8]) -> Option<(u64, i64, &[u8])> {
-    let (version, rest) = stored.split_first_chunk::<8>()?;
-    let (expires_at, value) = rest.split_first_chunk::<8>()?;
-    Some((u64::from_be_bytes(*version), i64::from_be_bytes(*expires_at), value))
-}
-
-/// When the record expires, if it has not.
-pub(super) fn live_until(stored: &[u8], now: i64) -> Option<i64> {
-    parts(stored).map(|(_, expires_at, _)| expires_at).filter(|expires_at| now < *expires_at)
-}
-
-/// The record, if it has not expired.
-pub(super) fn live(stored: &[u8], now: i64) -> Option<Entry> {
-    let (version, expires_at, value) = parts(stored)?;
-    (now < expires_at).then(|| Entry { value: value.to_vec(), version })
 }

@@ -6,11 +6,11 @@ use std::{error::Error, sync::Arc, thread};
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, Table};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
+use super::{layout, unavailable};
+use crate::store::{
+    Batch, Expect, Outcome, StoreError,
     changes::{Changes, Touched},
-    layout, unavailable,
 };
-use crate::store::{Batch, Expect, Outcome, StoreError};
 
 /// The most batches in one transaction.
 const GROUP: usize = 256;
