@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use denizen_tests::soak::{
-    client::Pace,
     checker::{Bounds, Verdict},
+    client::Pace,
     embedded::{Kills, kill_again_and_again},
     history::{Came, SECOND},
     plant::Plant,
+    replicated::Soak,
+    restoring::Restoring,
 };
 
 /// What came is written for whoever reads CI's output.
@@ -58,4 +60,25 @@ async fn outages_without_a_cause_or_an_end_are_seen() {
     let verdict = kill_again_and_again(kills, Some(Plant::LongOutage), |_| {}).await;
     shows(Plant::LongOutage, &verdict);
     assert_eq!(verdict.kinds(), Plant::LongOutage.shows(), "and as nothing else");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_three_replicas_answered_holds_through_failovers() {
+    let verdict = Soak::new(Duration::from_secs(60), 3, 60).run().await;
+    report("sixty seconds of three replicas over Redis", &verdict);
+    assert!(verdict.came(Came::Good) > 500 && verdict.came(Came::Refused) > 100, "it was under load");
+    assert!(verdict.faults[0] >= 2 && verdict.faults[1] == 2 && verdict.faults[2] == 3, "all faults were made");
+    assert!(verdict.violations.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_brings_back_what_was_is_seen() {
+    for restoring in Restoring::ALL {
+        let pace = Pace { rest: Duration::from_millis(300), deeds: 8 };
+        let verdict = Soak { restoring: Some(restoring), pace, ..Soak::new(Duration::from_secs(15), 2, 30) }.run().await;
+        report(&format!("planted: {restoring:?}"), &verdict);
+        for kind in restoring.shows() {
+            assert!(verdict.of(*kind) > 0, "{restoring:?} is not seen as {}", kind.name());
+        }
+    }
 }

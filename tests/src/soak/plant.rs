@@ -70,7 +70,7 @@ pub(super) enum Falsifying {
     /// It is about to do this.
     Soon(Plant),
     /// It has kept the answer of this person, for the next one to whom it must not go.
-    Kept(Plant, Asker, Answer),
+    Kept(Plant, Asker, Box<Answer>),
 }
 
 impl Falsifying {
@@ -82,7 +82,7 @@ impl Falsifying {
         }
         match std::mem::take(self) {
             Self::Soon(plant @ (Plant::OtherTenantsAnswer | Plant::OtherPersonsAnswer)) => {
-                *self = Self::Kept(plant, asker.clone(), answer.clone())
+                *self = Self::Kept(plant, asker.clone(), Box::new(answer.clone()))
             }
             Self::Soon(Plant::Failure) => answer.status = 500,
             Self::Kept(plant, whose, kept) => {
@@ -91,7 +91,7 @@ impl Falsifying {
                 if (plant == Plant::OtherTenantsAnswer && is_other_tenant)
                     || (plant == Plant::OtherPersonsAnswer && !is_other_tenant && is_other_name)
                 {
-                    return kept;
+                    return *kept;
                 }
                 *self = Self::Kept(plant, whose, kept);
             }

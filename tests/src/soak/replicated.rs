@@ -63,14 +63,13 @@ impl Soak {
         let until = Instant::now() + self.time;
         // A broker is not started while the store is away: it would end, and be started again until the store is there.
         let calm = Arc::new(Mutex::new(()));
-        let brokers = tokio::spawn(kill_brokers(replicas, Arc::clone(&door), Arc::clone(&calm), until));
+        let brokers = kill_brokers(replicas, Arc::clone(&door), Arc::clone(&calm), until);
         let (redis_door, plan) = (Arc::clone(&door), self);
         // Redis is watched by calls that hold their thread.
         let redis = tokio::task::spawn_blocking(move || Handle::current().block_on(plan.trouble_redis(pair, redis_door, calm, until)));
-        let replicas = brokers.await.expect("brokers are killed and started");
-        let pair = redis.await.expect("Redis is troubled and made whole");
+        let (replicas, pair) = tokio::join!(brokers, redis);
         leave(&door, clients).await;
-        drop((replicas, pair));
+        drop((replicas, pair.expect("Redis is troubled and made whole")));
         let (history, outages) = door.told();
         judge(&history, &outages, &self.bounds)
     }

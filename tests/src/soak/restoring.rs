@@ -1,7 +1,7 @@
 //! A Redis that brings back what was: its records are put back to what they first were, behind the back of the brokers. So the checker is
 //! seen to see it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use super::checker::Kind;
 use crate::redis::{Connection, Server};
@@ -76,11 +76,10 @@ impl Restorer {
             return;
         }
         for key in keys {
-            if !self.first.contains_key(&key) {
-                let value = connection.ask(&[b"GET", &key]).unwrap().good().bytes().to_vec();
-                if !value.is_empty() {
-                    self.first.insert(key, value);
-                }
+            let Entry::Vacant(first) = self.first.entry(key) else { continue };
+            let value = connection.ask(&[b"GET", first.key()]).unwrap().good().bytes().to_vec();
+            if !value.is_empty() {
+                first.insert(value);
             }
         }
         for (key, value) in &self.first {
