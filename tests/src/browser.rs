@@ -58,6 +58,32 @@ impl Browser {
         self.send(&address, self.http.get(address.clone())).await
     }
 
+    /// Goes to another replica of the broker from now on, with the cookies that it has, as behind a balancer.
+    ///
+    /// # Panics
+    /// When that is no address.
+    pub fn move_to(&mut self, home: &str) {
+        self.home = Url::parse(home).unwrap();
+    }
+
+    /// [`Self::get`] of a broker that may be killed meanwhile.
+    ///
+    /// # Errors
+    /// When no whole answer comes.
+    pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Answer> {
+        let address = self.home.join(path).unwrap();
+        self.try_send(&address, self.http.get(address.clone())).await
+    }
+
+    /// [`Self::post`] to a broker that may be killed meanwhile.
+    ///
+    /// # Errors
+    /// When no whole answer comes.
+    pub async fn try_post(&mut self, path: &str, fields: &[(String, String)]) -> reqwest::Result<Answer> {
+        let address = self.home.join(path).unwrap();
+        self.try_send(&address, self.http.post(address.clone()).form(fields)).await
+    }
+
     /// Sends a form, and follows nothing.
     pub async fn post(&mut self, path: &str, fields: &[(String, String)]) -> Answer {
         let address = self.home.join(path).unwrap();
@@ -159,16 +185,19 @@ impl Browser {
     }
 
     async fn send(&mut self, address: &Url, request: RequestBuilder) -> Answer {
+        self.try_send(address, request).await.unwrap_or_else(|error| panic!("{address} does not answer: {error:?}"))
+    }
+
+    async fn try_send(&mut self, address: &Url, request: RequestBuilder) -> reqwest::Result<Answer> {
         let cookies = self.cookies_for(address);
         let headers = self.headers.iter().filter(|_| self.is_home(address));
         let request = headers.fold(request, |request, (name, value)| request.header(name, value));
         let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies) };
-        let answer = request.send().await.unwrap_or_else(|error| panic!("{address} does not answer: {error:?}"));
-        let answer = Answer::read(answer).await.expect("the answer comes whole");
+        let answer = Answer::read(request.send().await?).await?;
         for cookie in answer.headers.get_all(SET_COOKIE) {
             self.keep(address, cookie.to_str().unwrap());
         }
-        answer
+        Ok(answer)
     }
 
     fn cookies_for(&self, address: &Url) -> String {

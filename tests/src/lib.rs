@@ -44,6 +44,7 @@ pub mod replicas;
 pub mod reva;
 pub mod service;
 pub mod slapd;
+pub mod soak;
 pub mod tools;
 
 pub use answer::Answer;

@@ -1,0 +1,83 @@
+//! One broker on its embedded store, killed again and again under load.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    chance::Chance,
+    checker::{Bounds, Verdict, judge},
+    client::{Client, Pace},
+    door::Door,
+    history::Fault,
+    people::{TENANTS, asker, configuration},
+    plant::Plant,
+};
+use crate::Broker;
+
+/// How a run goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Kills {
+    /// How often the broker is killed.
+    pub count: u32,
+    /// How many clients there are.
+    pub clients: u32,
+    /// What they do.
+    pub pace: Pace,
+    /// How long things may take.
+    pub bounds: Bounds,
+}
+
+impl Kills {
+    /// So many, under the load of forty who hardly rest.
+    #[must_use]
+    pub fn new(count: u32) -> Self {
+        Self { count, clients: 40, pace: Pace { rest: Duration::from_millis(200), deeds: 12 }, bounds: Bounds::default() }
+    }
+
+    fn outage(&self) -> Duration {
+        Duration::from_micros(self.bounds.outage)
+    }
+}
+
+/// Kills the broker so often, at random moments, and judges all that was answered. `progress` is told after each.
+pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: impl Fn(u32)) -> Verdict {
+    let mut broker = Broker::start_logging(configuration(), "warn,audit=off").await;
+    let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
+    let clients = come(&door, kills.clients, kills.pace);
+    let mut chance = Chance::of(0);
+    let file = broker.folder().join("denizen.redb");
+    for kill in 1..=kills.count {
+        // Long enough after the start that all are at work again, most times.
+        tokio::time::sleep(Duration::from_millis(20 + chance.below(1500))).await;
+        if let Some(plant) = plant {
+            door.falsify_one(plant);
+        }
+        let outage = (plant != Some(Plant::SilentKill)).then(|| door.faulty(Fault::BrokerKilled(0)));
+        broker.kill();
+        if let Some(plant) = plant {
+            plant.at_kill(kill, &file);
+        }
+        if plant == Some(Plant::LongOutage) {
+            tokio::time::sleep(kills.outage() + Duration::from_secs(1)).await;
+        }
+        broker.restart().await;
+        outage.into_iter().for_each(|outage| door.well_again(outage));
+        progress(kill);
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    leave(&door, clients).await;
+    let (history, outages) = door.told();
+    judge(&history, &outages, &kills.bounds)
+}
+
+/// Lets the clients of a run come.
+pub(super) fn come(door: &Arc<Door>, count: u32, pace: Pace) -> Vec<tokio::task::JoinHandle<()>> {
+    (0..count).map(|number| tokio::spawn(Client::new(number, Arc::clone(door), asker(number), pace).live())).collect()
+}
+
+/// Ends it, once each has its answer.
+pub(super) async fn leave(door: &Door, clients: Vec<tokio::task::JoinHandle<()>>) {
+    door.end();
+    for client in clients {
+        client.await.expect("a client works to its end");
+    }
+}

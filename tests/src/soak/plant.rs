@@ -1,0 +1,102 @@
+//! Faults that no broker is known to have, made on purpose in a real run: so that the checker is seen to see each kind.
+
+use std::{fs, path::Path};
+
+use super::{
+    checker::Kind,
+    history::{Asker, Deed},
+};
+use crate::Answer;
+
+/// A planted fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// At every second kill the embedded store goes back to how it was at the one before.
+    StoreOfEarlier,
+    /// The balancer gives someone the answer of another tenant.
+    OtherTenantsAnswer,
+    /// The balancer gives someone the answer of another person of their tenant.
+    OtherPersonsAnswer,
+    /// The balancer makes a failure of an answer.
+    Failure,
+    /// A broker is killed, and no one is told.
+    SilentKill,
+    /// A broker is not started again for longer than [`super::checker::Bounds::outage`] allows.
+    LongOutage,
+}
+
+impl Plant {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::StoreOfEarlier, Self::OtherTenantsAnswer, Self::OtherPersonsAnswer, Self::Failure, Self::SilentKill, Self::LongOutage];
+
+    /// What the checker must say of it.
+    #[must_use]
+    pub const fn shows(self) -> &'static [Kind] {
+        match self {
+            Self::StoreOfEarlier => &[
+                Kind::CodeUsedTwice,
+                Kind::OldRefreshToken,
+                Kind::FamilyAlive,
+                Kind::SessionAlive,
+                Kind::BrowserAlive,
+                Kind::RevokedAlive,
+                Kind::Lost,
+            ],
+            Self::OtherTenantsAnswer => &[Kind::OtherTenant],
+            Self::OtherPersonsAnswer => &[Kind::OtherPerson],
+            Self::Failure => &[Kind::WrongError],
+            Self::SilentKill => &[Kind::ErrorWithoutFault],
+            Self::LongOutage => &[Kind::NoAnswerInTime],
+        }
+    }
+
+    /// What it does to the store's file while the broker is down for this time.
+    pub(super) fn at_kill(self, kill: u32, file: &Path) {
+        let earlier = file.with_extension("earlier");
+        if self == Self::StoreOfEarlier {
+            let (from, to) = if kill.is_multiple_of(2) { (&earlier, file) } else { (&file.to_path_buf(), earlier.as_path()) };
+            fs::copy(from, to).unwrap();
+        }
+    }
+}
+
+/// What the balancer does to one answer.
+#[derive(Debug, Default)]
+pub(super) enum Falsifying {
+    /// Nothing.
+    #[default]
+    No,
+    /// It is about to do this.
+    Soon(Plant),
+    /// It has kept the answer of this person, for the next one to whom it must not go.
+    Kept(Plant, Asker, Box<Answer>),
+}
+
+impl Falsifying {
+    /// The answer that a client gets for its own.
+    pub(super) fn pass_on(&mut self, asker: &Asker, deed: &Deed, mut answer: Answer) -> Answer {
+        // Reviews name their person, and come from all.
+        if !matches!(deed, Deed::Review(_)) || !answer.text.contains(":true") {
+            return answer;
+        }
+        match std::mem::take(self) {
+            Self::Soon(plant @ (Plant::OtherTenantsAnswer | Plant::OtherPersonsAnswer)) => {
+                *self = Self::Kept(plant, asker.clone(), Box::new(answer.clone()))
+            }
+            Self::Soon(Plant::Failure) => answer.status = 500,
+            Self::Kept(plant, whose, kept) => {
+                let is_other_tenant = whose.tenant != asker.tenant;
+                let is_other_name = whose.username != asker.username;
+                if (plant == Plant::OtherTenantsAnswer && is_other_tenant)
+                    || (plant == Plant::OtherPersonsAnswer && !is_other_tenant && is_other_name)
+                {
+                    return *kept;
+                }
+                *self = Self::Kept(plant, whose, kept);
+            }
+            Self::No | Self::Soon(_) => {}
+        }
+        answer
+    }
+}
