@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod directory;
 mod serve;
+mod store;
 mod token;
 mod users;
 mod walk;
@@ -73,6 +74,9 @@ enum Command {
     /// Look after what is known of directories.
     #[command(subcommand)]
     Directory(directory::Command),
+    /// Look after what is kept: check it, export it, import it, move it.
+    #[command(subcommand)]
+    Store(store::Command),
     /// Look after users of a file.
     #[command(subcommand)]
     Users(users::Command),
@@ -92,7 +96,7 @@ pub fn main_as(release: &Release) -> ExitCode {
     // The demo talks to a newcomer; its log is for those who ask for it.
     let level = match arguments.command {
         Command::Demo { .. } => "error",
-        Command::Directory(_) => "warn",
+        Command::Directory(_) | Command::Store(_) => "warn",
         _ => "info",
     };
     let end = match log(arguments.log_format, level) {
@@ -113,6 +117,7 @@ pub fn main_as(release: &Release) -> ExitCode {
             Command::Claims(command) => claims::run(&command).await,
             Command::Token(command) => token::run(&command).await,
             Command::Directory(command) => directory::run(&command, release).await,
+            Command::Store(command) => store::run(&command).await,
             Command::Users(command) => users::run(&command),
         }
     });

@@ -29,6 +29,7 @@ struct Errand(Notify);
 #[derive(Default)]
 struct Errands {
     tenants: Errand,
+    keys: Errand,
 }
 
 /// Hears until it is told to stop. A process that has its store for itself hears nothing.
@@ -39,10 +40,12 @@ pub async fn hear(app: Arc<App>, stop: CancellationToken) {
     let errands = Errands::default();
     // What was said between the start and this moment was missed.
     let heard = listen(&app, &errands);
+    let keys = errands.keys.run("the signing keys", || async { app.keys.read_again(app.seams.clock.now()).await });
     let tenants = errands.tenants.run("the tenants", || async { app.admission.tenants.read_again(app.seams.clock.now()).await });
     tokio::select! {
         () = stop.cancelled() => {}
         () = heard => {}
+        () = keys => {}
         () = tenants => {}
     }
 }
@@ -54,6 +57,7 @@ async fn listen(app: &App, errands: &Errands) {
     loop {
         match news.recv().await {
             Ok(News::Changed(Kind::CreatedTenant)) => errands.tenants.is_due(),
+            Ok(News::Changed(Kind::SigningKey)) => errands.keys.is_due(),
             Ok(News::Changed(Kind::LogoutNotice)) => app.deliveries.wake(),
             Ok(News::Changed(_)) => {}
             Ok(News::Told(Topic::TokenTakenBack, text)) => app.review.heard(&text, app.seams.clock.now()),
@@ -66,6 +70,7 @@ async fn listen(app: &App, errands: &Errands) {
 
 /// Everything may have changed.
 fn missed(app: &App, errands: &Errands) {
+    errands.keys.is_due();
     errands.tenants.is_due();
     app.deliveries.wake();
     app.admission.ids.forget();

@@ -32,6 +32,7 @@ pub mod tenancy;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+pub mod transfer;
 pub mod vouching;
 
 pub use app::{App, BuildError, build, build_as};

@@ -198,7 +198,25 @@ impl Kind {
     /// ended comes back.
     #[must_use]
     pub const fn may_be_lost(self) -> bool {
-        matches!(self, Self::Browser | Self::Attempt | Self::Probe | Self::Refusal | Self::Lease | Self::Replica)
+        matches!(self, Self::Attempt | Self::Probe | Self::Refusal | Self::Lease | Self::Replica)
+    }
+
+    /// Whether it is kept for good and is neither used up nor ended: an older copy of it brings nothing back that was over.
+    #[must_use]
+    pub const fn is_lasting(self) -> bool {
+        matches!(
+            self,
+            Self::SigningKey
+                | Self::MacKey
+                | Self::SealingKey
+                | Self::User
+                | Self::IdOwner
+                | Self::Person
+                | Self::CreatedTenant
+                | Self::Group
+                | Self::GroupOwner
+                | Self::Format
+        )
     }
 
     /// Whether reviews rest on it: replicas remember what they saw of it, and are told when it changes ([`Store::look`]).

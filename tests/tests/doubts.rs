@@ -1,6 +1,5 @@
 //! A store that carries a commit out and does not say so: whoever was told 503, or went away, tries again and goes on, and no one else
 //! gains by it.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
 

@@ -11,9 +11,13 @@ use crate::{
     config::{self, Loaded},
     grpc,
     http::{self, demo::Walk, server},
-    seams::{Seams, SystemClock, SystemEntropy},
-    store::{Backend, Release},
+    readiness,
+    seams::{Clock as _, Seams, SystemClock, SystemEntropy},
+    store::{Backend, Release, Store},
 };
+
+/// How long a store that does not take writes yet is left alone.
+const STORE_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
 
 pub(super) async fn run(path: &Path, release: &Release) -> anyhow::Result<ExitCode> {
     SystemEntropy::ready_early();
@@ -58,7 +62,22 @@ async fn serve_both(
 /// The program over a loaded configuration and the machine's own seams.
 pub(super) async fn app(loaded: Loaded, release: &Release) -> anyhow::Result<Arc<App>> {
     let backend = Backend::open(&loaded.config.store).await?;
+    if backend.peers.may_be() {
+        until_it_takes_writes(&*backend.store).await;
+    }
     app_over(loaded, backend, release).await
+}
+
+/// Waits for a store on other machines: a replica that starts while it fails over need not be started again.
+async fn until_it_takes_writes(store: &dyn Store) {
+    let mut is_told = false;
+    while let Err(error) = readiness::ready(store, SystemClock.now()).await {
+        if !is_told {
+            tracing::warn!(%error, "waiting for the store");
+        }
+        is_told = true;
+        tokio::time::sleep(STORE_PAUSE).await;
+    }
 }
 
 /// The same over a store that is open already.

@@ -90,8 +90,6 @@ pub async fn serve(
     let (public_end, admin_end) = (Handle::new(), Handle::new());
     let tls =
         app.config.listen.tls.as_ref().map(|config| tls(config).map(|c| (RustlsConfig::from_config(Arc::new(c)), config))).transpose()?;
-    let (keys, news, clock) = (Arc::clone(&app.keys), app.seams.peers.hear(), Arc::clone(&app.seams.clock));
-    let following = tokio::spawn(async move { keys.follow(news, clock).await });
     let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
     let alive = tokio::spawn({
         let app = Arc::clone(&app);
@@ -125,7 +123,6 @@ pub async fn serve(
     };
     let ended = tokio::try_join!(public_server, admin_server, end).map(drop);
     upkeep.abort();
-    following.abort();
     hearing.abort();
     // Also where a listener failed. What is under way ends within a delivery's own deadline; the rest stays in the store.
     stopping.cancel();

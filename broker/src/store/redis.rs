@@ -15,6 +15,7 @@ mod message;
 mod node;
 mod nodes;
 mod recent;
+mod report;
 mod scan;
 mod scripts;
 mod topology;
@@ -27,7 +28,7 @@ use redis::{Cmd, FromRedisValue as _, Value, cmd};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, timeout_at};
 
-pub use self::connecting::ConnectError;
+pub use self::{connecting::ConnectError, report::ServerReport};
 use self::{
     connecting::Connecting, fault::Fault, lanes::Acknowledged, layout::Layout, message::Change, node::Node, nodes::Nodes, scripts::Done,
     topology::Topology, watch::Watch,

@@ -6,19 +6,13 @@ use std::{
 };
 
 use time::OffsetDateTime;
-use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     keys::KeyError,
     ring::{KeyRing, Stored},
 };
-use crate::{
-    seams::Clock,
-    store::{Kind, News, StoreError},
-};
+use crate::store::StoreError;
 
 /// What was read so lately is not read again for a token's sake: a flood of forgeries costs one reading in that time.
 const LATELY: Duration = Duration::from_secs(5);
@@ -54,20 +48,12 @@ impl KeyRing {
         read
     }
 
-    /// Takes up what other replicas made, as soon as they tell; ends with the channel.
-    pub async fn follow(&self, mut news: Receiver<News>, clock: Arc<dyn Clock>) {
-        loop {
-            match news.recv().await {
-                Ok(News::Changed(Kind::SigningKey) | News::Missed) | Err(RecvError::Lagged(_)) => {}
-                Ok(_) => continue,
-                Err(RecvError::Closed) => return,
-            }
-            // What was told meanwhile is seen by the same reading.
-            while news.try_recv().is_ok() {}
-            if let Err(error) = self.read(clock.now()).await {
-                tracing::error!(%error, "signing keys could not be taken up; those in force stay");
-            }
-        }
+    /// Takes up what other replicas made.
+    ///
+    /// # Errors
+    /// When the store could not tell, or holds a key that can not be opened. The keys in force stay.
+    pub async fn read_again(&self, now: OffsetDateTime) -> Result<(), KeyError> {
+        self.read(now).await.map(drop)
     }
 
     /// Whether a key that was not known is there after all: another replica may have made it. The store is read for it once for all

@@ -3,25 +3,21 @@
 use std::{
     collections::BTreeSet,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as B64};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
-use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::*;
 use crate::{
     config::{KeysConfig, Lifetimes, SigningAlgorithm},
     sealing::{Sealing, SealingError},
-    seams::{Clock, SystemEntropy},
+    seams::SystemEntropy,
     store::{
-        Batch, Expect, Key, Kind, Lease, News, Outcome, Partition, Store,
+        Batch, Expect, Key, Kind, Lease, Outcome, Partition, Store,
         stand_in::{StandIn, stand_in},
     },
 };
@@ -331,46 +327,17 @@ async fn what_can_not_be_told_is_not_forged() {
     assert!(judge().await.is_ok());
 }
 
-struct Hand(AtomicI64);
-
-impl Clock for Hand {
-    fn now(&self) -> OffsetDateTime {
-        at(self.0.load(Ordering::SeqCst))
-    }
-}
-
 #[tokio::test]
-async fn what_others_made_is_taken_up_when_they_tell() {
+async fn what_others_made_is_taken_up() {
     let store = stand_in();
     let (one, other) = (ring(&store, 1, at(0)).await, ring(&store, 2, at(0)).await);
-    let (tell, news) = broadcast::channel(1);
-    let (follower, clock) = (Arc::clone(&other), Arc::new(Hand(AtomicI64::new(29 * DAY))));
-    let hand = Arc::clone(&clock);
-    let following = tokio::spawn(async move { follower.follow(news, hand).await });
     one.rotate(at(29 * DAY)).await.unwrap();
     assert_ne!(published(&other), published(&one));
-    let lists = store.lists.load(Ordering::SeqCst);
-    tell.send(News::Changed(Kind::Grant)).unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    assert_eq!(store.lists.load(Ordering::SeqCst), lists, "it does not concern keys");
-    let is_heard = async || {
-        for _ in 0..500 {
-            if published(&other) == published(&one) {
-                return true;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        false
-    };
-    tell.send(News::Changed(Kind::SigningKey)).unwrap();
-    assert!(is_heard().await);
-    // What was missed is read too, be it said or seen by what is left of the channel.
-    clock.0.store(59 * DAY, Ordering::SeqCst);
-    one.rotate(at(59 * DAY)).await.unwrap();
-    tell.send(News::Missed).unwrap();
-    assert!(is_heard().await);
-    drop(tell);
-    following.await.unwrap();
+    other.read_again(at(29 * DAY)).await.unwrap();
+    assert_eq!(published(&other), published(&one));
+    store.is_gone.store(true, Ordering::Relaxed);
+    assert!(other.read_again(at(29 * DAY)).await.is_err());
+    assert_eq!(published(&other), published(&one), "those in force stay");
 }
 
 #[tokio::test]
