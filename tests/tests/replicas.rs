@@ -547,8 +547,8 @@ async fn nothing_secret_is_in_the_log_or_in_redis() {
     ];
     let mut browser = replicas.browser();
     browser.try_sign_in(&web(), "jane", "a-wrong-password").await.expect(422);
-    let code = browser.sign_in(&web(), "jane", &password_of("acme", "jane")).await;
-    let tokens = replicas.service().exchange(&web(), &code).await;
+    let used = browser.sign_in(&web(), "jane", &password_of("acme", "jane")).await;
+    let tokens = replicas.service().exchange(&web(), &used).await;
     let next = replicas.service().refresh("web", tokens.refresh()).await;
     let unused = code(&browser.get(&web().path()).await);
     for i in 0..3 {
@@ -558,7 +558,7 @@ async fn nothing_secret_is_in_the_log_or_in_redis() {
     replicas.service().revoke("web", gone.access()).await.expect(200);
     let own = replicas.service().client_credentials("acme-service").await;
     replicas.service().search(own.access(), "/api/v1/users", "jane").await;
-    secrets.extend([code, unused, own.access().to_owned()]);
+    secrets.extend([used, unused, own.access().to_owned()]);
     secrets.extend(browser.cookies.values().cloned());
     for token in [&tokens, &next, &gone] {
         secrets.extend([token.access(), token.refresh()].map(str::to_owned));
