@@ -576,14 +576,16 @@ async fn nothing_secret_is_in_the_log_or_in_redis() {
     let key = STANDARD.decode(&sealing).unwrap_or_default();
     // A private key for ES256 begins like this in DER (PKCS #8, RFC 5208), or it is a JWK with a member `d`.
     let private: [&[u8]; 5] = [&[0x30, 0x81, 0x87, 0x02, 0x01, 0x00], b"MIGHAgEA", b"PRIVATE KEY", b"\"d\":", &key];
+    let mut shown = Vec::new();
     for (name, values) in &contents {
         for bytes in values.iter().chain([name]) {
-            let decoded = String::from_utf8_lossy(bytes);
             let holds = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
-            assert!(!secrets.iter().any(|secret| holds(secret.as_bytes())), "a secret is in {}: {decoded}", String::from_utf8_lossy(name));
-            assert!(!private.iter().any(|part| holds(part)), "a private key is in {}", String::from_utf8_lossy(name));
             let packed = STANDARD.decode(bytes).or_else(|_| URL_SAFE_NO_PAD.decode(bytes)).unwrap_or_default();
-            assert!(!packed.windows(key.len()).any(|window| window == key), "the sealing key is in {}", String::from_utf8_lossy(name));
+            let name = String::from_utf8_lossy(name).into_owned();
+            shown.extend(secrets.iter().filter(|secret| holds(secret.as_bytes())).map(|secret| (name.clone(), secret.clone())));
+            if private.iter().any(|part| holds(part)) || packed.windows(key.len()).any(|window| window == key) {
+                shown.push((name, "a private key".to_owned()));
+            }
         }
     }
 
@@ -591,4 +593,5 @@ async fn nothing_secret_is_in_the_log_or_in_redis() {
     let refused: Vec<_> = redis.server().refused().into_iter().filter(|(user, _)| user == USER).collect();
     println!("commands: {:?}", redis.server().commands().keys().collect::<Vec<_>>());
     assert!(refused.is_empty(), "{refused:?}");
+    assert!(shown.is_empty(), "Redis shows: {shown:#?}");
 }
