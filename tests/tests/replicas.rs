@@ -1,5 +1,5 @@
 //! Three replicas over one Redis: what one does, all know; what one loses, the others have; and what Redis' absence costs.
-#![expect(clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::indexing_slicing, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::{
     collections::BTreeSet,
