@@ -30,8 +30,9 @@ pub const USER: &str = "denizen";
 /// The password of [`USER`].
 pub const PASSWORD: &str = "password-of-denizen-at-redis";
 /// The least that [`USER`] may do for everything to work: its keys, its channel, and these commands (a rule of Redis' ACL).
-pub const RIGHTS: &str = "~denizen:* &denizen:* -@all +get +getrange +mget +set +del +exists +scan +zadd +zrem +zscore +zrangebylex +zrangebyscore +time \
-                          +eval +evalsha +script|load +publish +subscribe +ping +wait +role +info +select +client|setname +cluster|slots +cluster|info";
+pub const RIGHTS: &str = "~denizen:* &denizen:* -@all +get +getrange +mget +set +del +scan +zadd +zrem +zrangebylex +zrangebyscore +time \
+                          +eval +evalsha +script|load +publish +subscribe +ping +wait +info +select +cluster|slots +cluster|info \
+                          +cluster|nodes";
 
 /// One server, in the clear or over TLS.
 #[derive(Debug)]

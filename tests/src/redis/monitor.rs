@@ -34,7 +34,7 @@ impl Monitor {
     }
 
     /// The commands of clients since the last call, each as Redis writes it (`"GET" "denizen:…"`). Left out is what a script does inside, and
-    /// the PINGs that keep a connection.
+    /// what makes and keeps a connection.
     ///
     /// # Panics
     /// When the server is gone.
@@ -67,6 +67,7 @@ impl Drop for Monitor {
 fn command(line: &str) -> Option<String> {
     let (head, command) = line.split_once("] ")?;
     let upper = command.to_ascii_uppercase();
-    let is_ours = ["\"ECHO\" \"MARK-", "\"AUTH\"", "\"PING\"", "\"REPLCONF\""].iter().any(|own| upper.starts_with(own));
+    let is_ours =
+        ["\"ECHO\" \"MARK-", "\"AUTH\"", "\"HELLO\"", "\"CLIENT\"", "\"PING\"", "\"REPLCONF\""].iter().any(|own| upper.starts_with(own));
     (!head.ends_with(" lua") && !is_ours).then(|| command.to_owned())
 }
