@@ -112,7 +112,7 @@ async fn a_store_in_a_file_goes_on_in_the_next_version_and_not_back() {
     service.userinfo(tokens.access()).await.expect(200);
     let renewed = service.refresh("web", tokens.refresh()).await;
     service.exchange(&request(), &kept).await;
-    code(&bob.submit(&under_way, &[("username", "bob"), ("password", &password_of("acme", "bob"))]).await);
+    _ = code(&bob.submit(&under_way, &[("username", "bob"), ("password", &password_of("acme", "bob"))]).await);
     service.userinfo(revoked.access()).await.expect(401);
     broker.stop().await;
     let file = broker.folder().join("denizen.redb");

@@ -62,7 +62,7 @@ pub enum FileError {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum Line {
     /// The first one.
     Denizen { form: u32, begun_at: i64 },

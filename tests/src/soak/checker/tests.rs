@@ -95,7 +95,7 @@ const LOGOUT: Deed = Deed::Logout { session: SESSION };
 
 /// Someone who has signed in, and exchanged the code.
 fn signed_in() -> Story {
-    Story::default().then(page(), Came::Good).then(exchange(), Came::Good)
+    Story::default().then(page(), Good).then(exchange(), Good)
 }
 
 use Came::{Good, Nothing, Odd, Refused, Unavailable};
