@@ -400,9 +400,13 @@ async fn what_is_told_is_heard_by_all_and_what_can_not_be_read_is_not_passed_ove
     assert_eq!(publish(b"?what").await, 2);
     let told = News::Told(Topic::TokenTakenBack, b"a token\0".to_vec());
     for heard in &mut news {
-        for expected in [News::Missed, told.clone(), News::Changed(Kind::SigningKey), News::Missed] {
-            assert_eq!(timeout(Duration::from_secs(2), heard.recv()).await.unwrap().unwrap(), expected);
+        let mut next = async || timeout(Duration::from_secs(2), heard.recv()).await.unwrap().unwrap();
+        // The beginning may have been said before we listened.
+        let mut first = next().await;
+        if first == News::Missed {
+            first = next().await;
         }
+        assert_eq!([first, next().await, next().await], [told.clone(), News::Changed(Kind::SigningKey), News::Missed]);
     }
     assert!(!other.is_as_counted(&counts), "what can not be read may be anything");
 }
