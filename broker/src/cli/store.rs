@@ -91,7 +91,14 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             if !online {
                 nobody_works(&from, config, now).await?;
             }
-            let records = export(&from, to, now).await?;
+            let (writing, progress) = export(&from, to, *online, now).await?;
+            if !online && let Err(error) = nobody_works(&from, config, SystemClock.now()).await {
+                // One started meanwhile: what is in the file may be older than what is there now.
+                writing.give_up()?;
+                return Err(error);
+            }
+            progress.end();
+            let records = writing.end()?;
             say(format!("{records} records are in {}; it holds secrets: keep it as you keep keys, and remove it afterwards", to.display()));
         }
         Command::Import { config, from, selection } => {
@@ -109,6 +116,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let tally = transfer::copy(&*from.scan, &*to.store, Selection::Everything, now, |tally| progress.at(tally.all())).await?;
             progress.end();
             told(&tally);
+            nobody_works(&from, from_config, SystemClock.now()).await.context("what was carried may be older than what is there now")?;
             say("do not start Denizen on the old store again: what is used or ended from now on would be good there");
         }
     }
@@ -120,6 +128,10 @@ impl Selected {
         let age = now - reading.begun_at;
         match self {
             Self { lasting: true, .. } => Ok(Selection::Lasting),
+            Self { everything: false, .. } if reading.is_online => bail!(
+                "the export was written while replicas may have been at work (`--online`): tokens that were used and sessions that were ended meanwhile would be \
+                 good again; `--lasting` takes only what can not come back"
+            ),
             Self { everything: false, .. } if age > FRESH => bail!(
                 "the export is {} h old: tokens that were used and sessions that were ended since then would be good again; `--lasting` takes only what can not \
                  come back, `--everything` all of it, where no Denizen has worked since",
@@ -140,19 +152,20 @@ async fn open(path: &std::path::Path) -> anyhow::Result<Backend> {
 }
 
 async fn nobody_works(backend: &Backend, path: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<()> {
-    let live = replicas::live(&*backend.store, now).await?;
+    // Whose clock is behind is alive for longer than it seems.
+    let live = replicas::live(&*backend.store, now - replicas::APART).await?;
     if live.is_empty() {
         return Ok(());
     }
     bail!(
-        "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 15 s)",
+        "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 75 s)",
         path.display(),
         live.len()
     );
 }
 
-async fn export(from: &Backend, to: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<usize> {
-    let (mut writing, mut cursor) = Writing::begin(to, now)?;
+async fn export(from: &Backend, to: &std::path::Path, online: bool, now: OffsetDateTime) -> anyhow::Result<(Writing, Progress)> {
+    let (mut writing, mut cursor) = Writing::begin(to, online, now)?;
     if cursor.is_some() {
         say(format!("going on with the export that broke off after {} records", writing.records()));
     }
@@ -164,8 +177,7 @@ async fn export(from: &Backend, to: &std::path::Path, now: OffsetDateTime) -> an
         progress.at(writing.records());
         cursor = page.next;
         if cursor.is_none() {
-            progress.end();
-            return Ok(writing.end()?);
+            return Ok((writing, progress));
         }
     }
 }
