@@ -202,3 +202,29 @@ fn told(tally: &Tally) {
         "{written} records written, {there} were there already and stay as they are, {left} left out (expired, or not to be carried)"
     ));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_bring_something_back_is_taken_where_someone_says_so_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(20_000);
+        let selected = |online: bool, age: Duration, lasting: bool, everything: bool| {
+            let path = folder.path().join(format!("{online}-{}", age.whole_minutes()));
+            if !path.exists() {
+                Writing::begin(&path, online, now - age).unwrap().0.end().unwrap();
+            }
+            Selected { lasting, everything }.of(&Reading::open(&path).unwrap(), now)
+        };
+        let (fresh, old) = (Duration::minutes(5), Duration::hours(2));
+        assert_eq!(selected(false, fresh, false, false).unwrap(), Selection::Everything);
+        assert!(selected(false, old, false, false).unwrap_err().to_string().contains("2 h old"));
+        assert!(selected(true, fresh, false, false).unwrap_err().to_string().contains("`--online`"));
+        for (online, age) in [(true, fresh), (false, old)] {
+            assert_eq!(selected(online, age, true, false).unwrap(), Selection::Lasting);
+            assert_eq!(selected(online, age, false, true).unwrap(), Selection::Everything);
+        }
+    }
+}
