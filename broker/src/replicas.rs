@@ -28,7 +28,7 @@ const HEARD_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 /// back whose record was lost with a server of the store.
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(20);
 /// How far the clocks of replicas may be apart, as for tokens.
-const APART: Duration = Duration::MINUTE;
+pub const APART: Duration = Duration::MINUTE;
 
 /// A replica that is alive. Each version reads this of each other one: parts are added, never changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

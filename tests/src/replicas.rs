@@ -2,6 +2,8 @@
 
 mod balancer;
 
+use std::path::Path;
+
 use reqwest::header::{HeaderMap, HeaderValue};
 use tempfile::TempDir;
 
@@ -157,6 +159,15 @@ impl Replicas {
         self.balancer.leave_out(index);
         _ = self.brokers[index].stop().await;
         self.brokers[index].restart().await;
+        self.balancer.take_in(index);
+        self.balancer.wait_for(index).await;
+    }
+
+    /// Restarts one in order as another program, which it is from now on: how an operator upgrades.
+    pub async fn upgrade_in_order(&mut self, index: usize, program: &Path) {
+        self.balancer.leave_out(index);
+        _ = self.brokers[index].stop().await;
+        self.brokers[index].restart_as(program).await;
         self.balancer.take_in(index);
         self.balancer.wait_for(index).await;
     }

@@ -243,3 +243,115 @@ async fn a_scan_of_a_cluster_finds_every_record() {
     assert!(pages > 3, "{pages}");
     assert!(matches!(store.scan(Some("no cursor"), 10).await, Err(StoreError::Unavailable(_))));
 }
+
+/// Channels are the same in all databases of a server, keys are not: what is written in one is nothing to the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn databases_of_one_server_do_not_hear_each_other() {
+    let server = Redis::single().await;
+    let mut redis = config(server.as_store());
+    let one = opened(&redis).await;
+    redis.database = 1;
+    let other = opened(&redis).await;
+    let key = Key::new(&tenant("acme"), Kind::Person, "jane");
+    let put = || Batch::new().put(key.clone(), vec![1], None);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    one.commit(put(), now()).await.unwrap();
+    other.commit(put(), now()).await.unwrap();
+    other.commit(Batch::new().delete(key.clone()), now()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(one.get(&key, now()).await.unwrap().is_some(), "its own was never changed");
+    assert!(other.get(&key, now()).await.unwrap().is_none());
+}
+
+/// A Cluster that moves a slot refuses what it can not do whole; nothing half is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_is_being_moved_leaves_no_half_a_batch() {
+    let cluster = RedisCluster::three().await;
+    let mut redis = config(cluster.as_store());
+    redis.deadline_milliseconds = 500;
+    let store = opened(&redis).await;
+    let keys = ["a", "b"].map(|id| Key::new(&tenant("acme"), Kind::Person, id));
+    let put = |value: u8| keys.iter().fold(Batch::new(), |batch, key| batch.put(key.clone(), vec![value], None));
+    assert_eq!(store.commit(put(1), now()).await.unwrap(), Outcome::Committed);
+    let slot = cluster.slot_of("{t:acme}");
+    let from = cluster.primary_of(slot);
+    let (from, to) = (&cluster.servers()[from], &cluster.servers()[(from + 1) % 3]);
+    let (id_from, id_to) = (from.cli(&["CLUSTER", "MYID"]).text(), to.cli(&["CLUSTER", "MYID"]).text());
+    let number = slot.to_string();
+    _ = to.cli(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &id_from]);
+    _ = from.cli(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &id_to]);
+    let move_on = |key: &str| _ = from.cli(&["MIGRATE", "127.0.0.1", &to.port().to_string(), key, "0", "5000"]);
+    // The index is there already, the records are not.
+    move_on("denizen:{t:acme}:person");
+    assert!(matches!(store.commit(put(2), now()).await, Err(StoreError::Unavailable(_))), "it is told that it was not done");
+    for key in &keys {
+        assert_eq!(store.get(key, now()).await.unwrap().unwrap().value, [1], "and it was not: {key:?}");
+    }
+    for key in ["denizen:{t:acme}:person:a", "denizen:{t:acme}:person:b"] {
+        move_on(key);
+    }
+    for server in cluster.servers() {
+        _ = server.cli(&["CLUSTER", "SETSLOT", &number, "NODE", &id_to]);
+    }
+    let moved = Instant::now();
+    while store.commit(put(3), now()).await.is_err() {
+        assert!(moved.elapsed() < Duration::from_secs(10), "the slot is not found again");
+    }
+    let listing = store.list(keys[0].partition(), Kind::Person, None, 10, now()).await.unwrap();
+    assert_eq!(listing.entries.iter().map(|(id, entry)| (id.as_str(), entry.value[0])).collect::<Vec<_>>(), [("a", 3), ("b", 3)]);
+}
+
+/// Each command is answered in time, and a listing is many of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_ends_in_time_whatever_the_index_holds() {
+    let server = Redis::single().await;
+    let mut redis = config(server.as_store());
+    redis.deadline_milliseconds = 100;
+    let store = opened(&redis).await;
+    // What expired long ago, in a partition in which nothing was written since.
+    let fill = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], 0, string.format('%s-%05d', ARGV[1], i)) end";
+    for n in 0..10 {
+        _ = server.server().cli(&["EVAL", fill, "1", "denizen:{t:acme}:person", &n.to_string()]);
+    }
+    let partition = Key::new(&tenant("acme"), Kind::Person, "x").partition().clone();
+    let began = Instant::now();
+    _ = store.list(&partition, Kind::Person, None, 1, now()).await;
+    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+}
+
+/// A server that does not know a command repeats it, and `HELLO` holds the password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_password_is_in_no_error() {
+    let server = Redis::with("rename-command HELLO \"\"\n").await;
+    let mut store = server.as_store();
+    store["redis"]["password"] = "a-password-of-ours".into();
+    let store = opened(&config(store)).await;
+    let error = store.get(&Key::system(Kind::Probe, "x"), now()).await.unwrap_err().to_string();
+    assert!(error.contains("unknown command") && !error.contains("a-password-of-ours"), "{error}");
+}
+
+/// A script takes keys and arguments by the thousand, and long ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_batches_are_carried_out_whole() {
+    let server = Redis::single().await;
+    let store = opened(&config(server.as_store())).await;
+    let long = "i".repeat(4_096);
+    let keys: Vec<_> = (0..1_000).map(|n| Key::new(&tenant("acme"), Kind::Person, format!("{long}\u{0}{n:04}"))).collect();
+    let all = |value: Vec<u8>, expires_at| {
+        let put = |batch: Batch, key: &Key| batch.expect(key.clone(), Expect::Absent).put(key.clone(), value.clone(), expires_at);
+        keys.iter().fold(Batch::new(), put)
+    };
+    let soon = Some(now() + time::Duration::hours(1));
+    assert_eq!(store.commit(all(vec![7], soon), now()).await.unwrap(), Outcome::Committed);
+    assert_eq!(store.commit(all(vec![8], soon), now()).await.unwrap(), Outcome::Conflict);
+    assert!(store.present(&keys, now()).await.unwrap().into_iter().all(|is_there| is_there));
+    let listing = store.list(keys[0].partition(), Kind::Person, None, 1_000, now()).await.unwrap();
+    assert_eq!((listing.entries.len(), listing.next), (1_000, None));
+    let none = keys.iter().fold(Batch::new(), |batch, key| batch.delete(key.clone()));
+    assert_eq!(store.commit(none, now()).await.unwrap(), Outcome::Committed);
+    assert!(server.server().contents().is_empty(), "nothing is left of them, in no index");
+    let large = vec![0xff; 64 << 10];
+    let many = (0..100).fold(Batch::new(), |batch, n| batch.put(Key::system(Kind::Probe, n.to_string()), large.clone(), None));
+    assert_eq!(store.commit(many, now()).await.unwrap(), Outcome::Committed);
+    assert_eq!(store.get(&Key::system(Kind::Probe, "99"), now()).await.unwrap().unwrap().value, large);
+}

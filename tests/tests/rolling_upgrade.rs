@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::Path,
     sync::Arc,
@@ -14,13 +15,17 @@ use std::{
 use async_trait::async_trait;
 use claims_mapping::TenantId;
 use denizen::{
-    BuildError, config,
+    BuildError,
+    config::{self, StoreConfig},
     http::{self, server},
     seams::{Clock as _, Seams, SystemClock, SystemEntropy},
-    store::{Alone, Batch, Key, Kind, News, Partition, Peers, Release, Store, StoreError, Topic, embedded::Embedded},
+    store::{
+        Alone, Batch, Key, Kind, News, Partition, Peers, Release, Scan as _, Store, StoreError, Topic, embedded::Embedded,
+        redis::Redis as OnRedis,
+    },
 };
 use denizen_tests::{
-    Answer, Authorization, Broker, Browser, Configuration, Service,
+    Answer, Authorization, Broker, Browser, Configuration, Redis, Replicas, Service,
     broker::{command, install_providers},
     browser::code,
     configuration::{KUBERNETES, REVIEWER_TOKEN, password_of},
@@ -76,8 +81,26 @@ async fn records(store: &dyn Store, kind: Kind) -> Vec<(Key, Vec<u8>)> {
 
 /// In which forms families are stored: how many in that of the first format, and how many in that of the second.
 async fn families(store: &dyn Store) -> (usize, usize) {
+    forms(records(store, Kind::Grant).await.into_iter().map(|(_, value)| value))
+}
+
+/// The same over Redis, which lists no families.
+async fn families_on(redis: &OnRedis) -> (usize, usize) {
+    let (mut families, mut cursor) = (BTreeMap::new(), None::<String>);
+    loop {
+        let page = redis.scan(cursor.as_deref(), 500).await.unwrap();
+        let found = page.records.into_iter().filter(|kept| kept.key.kind() == Kind::Grant);
+        families.extend(found.map(|kept| (kept.key, kept.value)));
+        cursor = page.next;
+        if cursor.is_none() {
+            return forms(families.into_values());
+        }
+    }
+}
+
+fn forms(families: impl Iterator<Item = Vec<u8>>) -> (usize, usize) {
     let (mut first, mut second) = (0, 0);
-    for (_, value) in records(store, Kind::Grant).await {
+    for value in families {
         if value[0] == SECOND {
             let family: Value = serde_json::from_slice(&value[1..]).unwrap();
             assert_eq!((family["scope"].as_str(), family.get("scopes")), (Some("openid profile email groups roles"), None));
@@ -278,6 +301,69 @@ async fn both_versions_serve_from_one_store_and_the_form_changes_when_the_old_on
     }
     second.stop().await;
     new.stop().await;
+}
+
+/// The programs themselves, over a real Redis: a replica after the other becomes the next version, while everything goes on.
+#[tokio::test]
+async fn replicas_on_redis_are_upgraded_one_after_the_other() {
+    let redis = Redis::single().await;
+    let mut replicas = Replicas::start(2, configuration().with("/store", redis.as_store())).await;
+    let config: StoreConfig = serde_json::from_value(redis.as_store()).unwrap();
+    let store = OnRedis::connect(&config.redis.unwrap()).await.unwrap();
+    let mut jane = replicas.browser();
+    let first = sign_in(&mut jane, "jane").await;
+    let mut tokens = replicas.service().exchange(&request(), &first).await;
+    let used = tokens.refresh().to_owned();
+    tokens = replicas.service().refresh("web", tokens.refresh()).await;
+    let kept = code(&jane.open(&request().path()).await);
+    let mut bob = replicas.browser_at(0);
+    let under_way = bob.open(&request().path()).await.expect(200);
+
+    replicas.upgrade_in_order(1, next()).await;
+    // What the one version began, the other goes on with, both ways; for longer than it takes to agree on a format.
+    Replicas::send_to(&mut bob, 1);
+    let answer = bob.submit(&under_way, &[("username", "bob"), ("password", &password_of("acme", "bob"))]).await;
+    let mut others = replicas.service_at(0).exchange(&request(), &code(&answer)).await;
+    let mut third = replicas.service_at(1).exchange(&request(), &kept).await;
+    let (begun, mut turn) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(26) {
+        for (n, tokens) in [&mut tokens, &mut others, &mut third].into_iter().enumerate() {
+            *tokens = replicas.service_at((turn + n) % 2).refresh("web", tokens.refresh()).await;
+            for at in 0..2 {
+                let service = replicas.service_at(at);
+                service.userinfo(tokens.access()).await.expect(200);
+                let review = service.review(REVIEWER_TOKEN, tokens.access(), &[KUBERNETES]).await;
+                assert_eq!(review["authenticated"], true, "{review}");
+            }
+        }
+        jane.get("/account").await.expect(200);
+        assert_eq!(families_on(&store).await, (3, 0), "as long as both are there, the form is the one that both read");
+        turn += 1;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+
+    replicas.upgrade_in_order(0, next()).await;
+    wait(async || {
+        tokens = replicas.service().refresh("web", tokens.refresh()).await;
+        families_on(&store).await == (2, 1)
+    })
+    .await;
+    others = replicas.service_at(0).refresh("web", others.refresh()).await;
+    third = replicas.service_at(1).refresh("web", third.refresh()).await;
+    for tokens in [&tokens, &others, &third] {
+        replicas.service().userinfo(tokens.access()).await.expect(200);
+    }
+    jane.get("/account").await.expect(200);
+
+    replicas.kill(0);
+    let configuration = replicas.broker(0).folder().join("denizen.yaml");
+    let back = command(&["serve", "--config", configuration.to_str().unwrap()]);
+    assert_eq!(back.code, Some(1), "{}", back.err);
+    assert!(back.err.contains("written in format 2 since Denizen 0.2.0-next"), "{}", back.err);
+    // What was used up before the upgrade stays so, and ends its family, whichever form tells of it.
+    assert_eq!(replicas.service_at(1).try_refresh("web", &used).await.expect(400).error(), "invalid_grant");
+    assert_eq!(replicas.service_at(1).try_refresh("web", tokens.refresh()).await.expect(400).error(), "invalid_grant");
+    replicas.service_at(1).refresh("web", others.refresh()).await;
 }
 
 /// Such values come where the record of the format was lost with the store's server, or a replica was frozen while it was raised.

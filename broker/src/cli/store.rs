@@ -91,7 +91,14 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             if !online {
                 nobody_works(&from, config, now).await?;
             }
-            let records = export(&from, to, now).await?;
+            let (writing, progress) = export(&from, to, *online, now).await?;
+            if !online && let Err(error) = nobody_works(&from, config, SystemClock.now()).await {
+                // One started meanwhile: what is in the file may be older than what is there now.
+                writing.give_up()?;
+                return Err(error);
+            }
+            progress.end();
+            let records = writing.end()?;
             say(format!("{records} records are in {}; it holds secrets: keep it as you keep keys, and remove it afterwards", to.display()));
         }
         Command::Import { config, from, selection } => {
@@ -109,6 +116,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let tally = transfer::copy(&*from.scan, &*to.store, Selection::Everything, now, |tally| progress.at(tally.all())).await?;
             progress.end();
             told(&tally);
+            nobody_works(&from, from_config, SystemClock.now()).await.context("what was carried may be older than what is there now")?;
             say("do not start Denizen on the old store again: what is used or ended from now on would be good there");
         }
     }
@@ -120,6 +128,10 @@ impl Selected {
         let age = now - reading.begun_at;
         match self {
             Self { lasting: true, .. } => Ok(Selection::Lasting),
+            Self { everything: false, .. } if reading.is_online => bail!(
+                "the export was written while replicas may have been at work (`--online`): tokens that were used and sessions that were ended meanwhile would be \
+                 good again; `--lasting` takes only what can not come back"
+            ),
             Self { everything: false, .. } if age > FRESH => bail!(
                 "the export is {} h old: tokens that were used and sessions that were ended since then would be good again; `--lasting` takes only what can not \
                  come back, `--everything` all of it, where no Denizen has worked since",
@@ -140,19 +152,20 @@ async fn open(path: &std::path::Path) -> anyhow::Result<Backend> {
 }
 
 async fn nobody_works(backend: &Backend, path: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<()> {
-    let live = replicas::live(&*backend.store, now).await?;
+    // Whose clock is behind is alive for longer than it seems.
+    let live = replicas::live(&*backend.store, now - replicas::APART).await?;
     if live.is_empty() {
         return Ok(());
     }
     bail!(
-        "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 15 s)",
+        "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 75 s)",
         path.display(),
         live.len()
     );
 }
 
-async fn export(from: &Backend, to: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<usize> {
-    let (mut writing, mut cursor) = Writing::begin(to, now)?;
+async fn export(from: &Backend, to: &std::path::Path, online: bool, now: OffsetDateTime) -> anyhow::Result<(Writing, Progress)> {
+    let (mut writing, mut cursor) = Writing::begin(to, online, now)?;
     if cursor.is_some() {
         say(format!("going on with the export that broke off after {} records", writing.records()));
     }
@@ -164,8 +177,7 @@ async fn export(from: &Backend, to: &std::path::Path, now: OffsetDateTime) -> an
         progress.at(writing.records());
         cursor = page.next;
         if cursor.is_none() {
-            progress.end();
-            return Ok(writing.end()?);
+            return Ok((writing, progress));
         }
     }
 }
@@ -189,4 +201,30 @@ fn told(tally: &Tally) {
     say(format!(
         "{written} records written, {there} were there already and stay as they are, {left} left out (expired, or not to be carried)"
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_bring_something_back_is_taken_where_someone_says_so_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(20_000);
+        let selected = |online: bool, age: Duration, lasting: bool, everything: bool| {
+            let path = folder.path().join(format!("{online}-{}", age.whole_minutes()));
+            if !path.exists() {
+                Writing::begin(&path, online, now - age).unwrap().0.end().unwrap();
+            }
+            Selected { lasting, everything }.of(&Reading::open(&path).unwrap(), now)
+        };
+        let (fresh, old) = (Duration::minutes(5), Duration::hours(2));
+        assert_eq!(selected(false, fresh, false, false).unwrap(), Selection::Everything);
+        assert!(selected(false, old, false, false).unwrap_err().to_string().contains("2 h old"));
+        assert!(selected(true, fresh, false, false).unwrap_err().to_string().contains("`--online`"));
+        for (online, age) in [(true, fresh), (false, old)] {
+            assert_eq!(selected(online, age, true, false).unwrap(), Selection::Lasting);
+            assert_eq!(selected(online, age, false, true).unwrap(), Selection::Everything);
+        }
+    }
 }

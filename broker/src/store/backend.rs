@@ -51,7 +51,9 @@ impl Backend {
     /// When what is configured can not be used.
     pub async fn open(config: &StoreConfig) -> Result<Self, BackendError> {
         if let Some(redis) = &config.redis {
-            return Ok(Self::on_redis(Redis::connect(redis).await?));
+            let redis = Redis::connect(redis).await?;
+            redis.warn_of_losses().await;
+            return Ok(Self::on_redis(redis));
         }
         Ok(Self::embedded(match &config.file {
             None => {

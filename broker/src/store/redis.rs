@@ -42,6 +42,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 /// The most records in one page of a listing.
 const LISTING_MOST: usize = 1_000;
+/// The fewest ids that are read at once for one.
+const LISTING_LEAST: usize = 100;
 
 /// The store on Redis.
 pub struct Redis {
@@ -68,7 +70,7 @@ impl Redis {
         let deadline = connecting.deadline();
         let by = config.acknowledged_by();
         let acknowledged = (by > 0).then_some(Acknowledged { by, within: deadline / 2 });
-        let layout = Layout::new(&config.prefix);
+        let layout = Layout::new(&config.prefix, config.database);
         let topology = Topology::new(config, Arc::clone(&connecting))?;
         let watch = Arc::new(Watch::new(layout.channel(), topology.has_sentinels(), acknowledged.is_none()));
         let reaching = Arc::clone(&connecting);
@@ -98,8 +100,20 @@ impl Redis {
     where
         F: Future<Output = Result<T, Fault>> + Send,
     {
+        self.at_until(slot, is_question, self.until(), ask).await
+    }
+
+    /// When a call that begins now ends at the latest.
+    fn until(&self) -> Instant {
+        Instant::now() + self.deadline
+    }
+
+    /// The same for one of several questions of a call, which end together.
+    async fn at_until<T, F>(&self, slot: u16, is_question: bool, until: Instant, ask: impl Fn(Arc<Node>) -> F + Send) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>> + Send,
+    {
         let began = Instant::now();
-        let until = began + self.deadline;
         let (mut pause, longest) = PAUSES;
         let mut may_repeat = is_question;
         loop {
@@ -148,9 +162,9 @@ impl Redis {
     }
 
     /// Asks one question, which changes nothing.
-    async fn question(&self, slot: u16, command: Cmd) -> Result<Value, Fault> {
+    async fn question(&self, slot: u16, command: Cmd, until: Instant) -> Result<Value, Fault> {
         let command = Arc::new(command);
-        self.at(slot, true, |node| {
+        self.at_until(slot, true, until, |node| {
             let command = Arc::clone(&command);
             async move { node.ask(&command).await }
         })
@@ -158,11 +172,11 @@ impl Redis {
     }
 
     /// What is stored under some keys of one slot, seen at one moment.
-    async fn stored(&self, slot: u16, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+    async fn stored(&self, slot: u16, keys: &[Vec<u8>], until: Instant) -> Result<Vec<Option<Vec<u8>>>, Fault> {
         let floors: Vec<u64> = keys.iter().map(|key| self.floor(key)).collect();
         let mut command = cmd("MGET");
         command.arg(keys);
-        let stored = Vec::<Option<Vec<u8>>>::from_redis_value(self.question(slot, command).await?).map_err(|_| no_such_answer())?;
+        let stored = Vec::<Option<Vec<u8>>>::from_redis_value(self.question(slot, command, until).await?).map_err(|_| no_such_answer())?;
         if stored.len() != keys.len() {
             return Err(no_such_answer());
         }
@@ -185,7 +199,7 @@ impl Redis {
         let mut partitions: Vec<&Partition> = keys.iter().map(Key::partition).collect();
         partitions.sort_unstable();
         partitions.dedup();
-        let mut live = vec![None; keys.len()];
+        let (mut live, until) = (vec![None; keys.len()], self.until());
         for partition in partitions {
             let (places, names): (Vec<_>, Vec<_>) = keys
                 .iter()
@@ -193,7 +207,7 @@ impl Redis {
                 .filter(|(_, key)| key.partition() == partition)
                 .map(|(place, key)| (place, self.layout.record(key)))
                 .unzip();
-            let stored = self.stored(layout::slot(partition), &names).await?;
+            let stored = self.stored(layout::slot(partition), &names, until).await?;
             for (place, stored) in places.into_iter().zip(stored) {
                 if let Some(live) = live.get_mut(place) {
                     *live = stored.and_then(|stored| record::live_until(&stored, now));
@@ -264,7 +278,7 @@ impl Store for Redis {
         let floor = self.floor(&name);
         let mut command = cmd("GET");
         command.arg(name);
-        let answer = self.question(layout::slot(key.partition()), command).await?;
+        let answer = self.question(layout::slot(key.partition()), command, self.until()).await?;
         let stored = Option::<Vec<u8>>::from_redis_value(answer).map_err(|_| no_such_answer())?;
         Ok(stored.filter(|stored| !self.has_come_back(floor, stored)).and_then(|stored| record::live(&stored, record::moment(now))))
     }
@@ -312,17 +326,19 @@ impl Store for Redis {
         let (slot, index, limit) = (layout::slot(partition), self.layout.index(partition, kind), limit.clamp(1, LISTING_MOST));
         let now = record::moment(now);
         let mut listing = Listing::default();
-        let mut after = cursor.map(str::to_owned);
+        let (mut after, until) = (cursor.map(str::to_owned), self.until());
+        // Some of them have expired, and are left in the index for a while.
+        let ids_at_once = (limit + 1).max(LISTING_LEAST);
         loop {
             let mut command = cmd("ZRANGEBYLEX");
             command.arg(&index).arg(after.as_ref().map_or_else(|| "-".to_owned(), |id| format!("({id}"))).arg("+");
-            command.arg("LIMIT").arg(0).arg(limit + 1);
-            let answer = self.question(slot, command).await?;
+            command.arg("LIMIT").arg(0).arg(ids_at_once);
+            let answer = self.question(slot, command, until).await?;
             let ids = Vec::<String>::from_redis_value(answer).map_err(|_| no_such_answer())?;
             let Some(last) = ids.last().cloned() else { return Ok(listing) };
-            let is_end = ids.len() <= limit;
+            let is_end = ids.len() < ids_at_once;
             let names: Vec<_> = ids.iter().map(|id| self.layout.of(partition, kind, id)).collect();
-            for (id, stored) in ids.into_iter().zip(self.stored(slot, &names).await?) {
+            for (id, stored) in ids.into_iter().zip(self.stored(slot, &names, until).await?) {
                 let Some(entry) = stored.and_then(|stored| record::live(&stored, now)) else { continue };
                 if listing.entries.len() == limit {
                     listing.next = listing.entries.last().map(|(id, _)| id.clone());

@@ -35,6 +35,9 @@ pub enum FileError {
     /// There is one already.
     #[error("{}: there is such a file already; take another name, or remove it", .0.display())]
     Exists(PathBuf),
+    /// The one that broke off was begun with `--online`, and this is not, or the other way round.
+    #[error("{}: the export that broke off was begun otherwise, with or without `--online`: go on with it so, or remove it", .0.display())]
+    Otherwise(PathBuf),
     /// It is no export.
     #[error("{}: this is not an export of Denizen's store", .0.display())]
     Foreign(PathBuf),
@@ -65,7 +68,13 @@ pub enum FileError {
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum Line {
     /// The first one.
-    Denizen { form: u32, begun_at: i64 },
+    Denizen {
+        form: u32,
+        begun_at: i64,
+        /// Whether replicas may have been at work meanwhile.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        online: bool,
+    },
     Record {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         tenant: Option<TenantId>,
@@ -92,11 +101,11 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Begins one, or goes on where an earlier one broke off: then from the cursor.
+    /// Begins one, or goes on where an earlier one broke off: then from the cursor. `online`: replicas may be at work meanwhile.
     ///
     /// # Errors
-    /// When there is such a file already, or the machine says no.
-    pub fn begin(path: &Path, now: OffsetDateTime) -> Result<(Self, Option<String>), FileError> {
+    /// When there is such a file already, one that broke off was begun otherwise, or the machine says no.
+    pub fn begin(path: &Path, online: bool, now: OffsetDateTime) -> Result<(Self, Option<String>), FileError> {
         if path.exists() {
             return Err(FileError::Exists(path.to_owned()));
         }
@@ -109,12 +118,18 @@ impl Writing {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&part).map_err(fault)?;
-        let Broken { records, cursor, length } = broken_off(&file, &part)?;
+        let Broken { records, cursor, length, online: was_online } = broken_off(&file, &part)?;
+        if length > 0 && was_online != online {
+            return Err(FileError::Otherwise(part));
+        }
+        // One that was there may have other rights. Whose it is not, can not change them, and writes nothing.
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(fault)?;
         file.set_len(length).map_err(fault)?;
         file.seek(std::io::SeekFrom::End(0)).map_err(fault)?;
         let mut this = Self { path: path.to_owned(), file: BufWriter::new(file), records, part };
         if length == 0 {
-            this.line(&Line::Denizen { form: FORM, begun_at: now.unix_timestamp() })?;
+            this.line(&Line::Denizen { form: FORM, begun_at: now.unix_timestamp(), online })?;
         }
         Ok((this, cursor))
     }
@@ -157,6 +172,14 @@ impl Writing {
         Ok(self.records)
     }
 
+    /// Removes it: it is not to be gone on with.
+    ///
+    /// # Errors
+    /// When the machine says no.
+    pub fn give_up(self) -> Result<(), FileError> {
+        std::fs::remove_file(&self.part).map_err(|source| FileError::Io { path: self.part.clone(), source })
+    }
+
     fn line(&mut self, line: &Line) -> Result<(), FileError> {
         let mut write = || {
             serde_json::to_writer(&mut self.file, line)?;
@@ -181,13 +204,14 @@ struct Broken {
     cursor: Option<String>,
     /// Up to here the file is good, in bytes.
     length: u64,
+    online: bool,
 }
 
 fn broken_off(file: &File, path: &Path) -> Result<Broken, FileError> {
     let fault = |source| FileError::Io { path: path.to_owned(), source };
     let mut reader = BufReader::new(file);
     let (mut good, mut text) = (Broken::default(), String::new());
-    let (mut at, mut records) = (0, 0);
+    let (mut at, mut records, mut is_online) = (0, 0, false);
     loop {
         text.clear();
         let read = match reader.read_line(&mut text) {
@@ -204,8 +228,11 @@ fn broken_off(file: &File, path: &Path) -> Result<Broken, FileError> {
         at += read;
         match serde_json::from_str(&text) {
             Ok(Line::Record { .. }) => records += 1,
-            Ok(Line::Cursor(cursor)) if text.ends_with('\n') => good = Broken { records, cursor: Some(cursor), length: at },
-            Ok(Line::Denizen { .. } | Line::Cursor(_) | Line::End { .. }) => {}
+            Ok(Line::Cursor(cursor)) if text.ends_with('\n') => {
+                good = Broken { records, cursor: Some(cursor), length: at, online: is_online };
+            }
+            Ok(Line::Denizen { online, .. }) => is_online = online,
+            Ok(Line::Cursor(_) | Line::End { .. }) => {}
             Err(_) => return Ok(good),
         }
     }
@@ -219,6 +246,8 @@ pub struct Reading {
     line: usize,
     /// When it was begun: what the store was like after that, it does not know.
     pub begun_at: OffsetDateTime,
+    /// Whether replicas may have been at work while it was written.
+    pub is_online: bool,
     /// How many records it has.
     pub records: usize,
 }
@@ -233,17 +262,19 @@ impl Reading {
         let open = || File::open(path).map(|file| BufReader::new(file).lines()).map_err(fault);
         let mut lines = open()?;
         let first = lines.next().and_then(Result::ok).and_then(|line| serde_json::from_str(&line).ok());
-        let begun_at = match first {
-            Some(Line::Denizen { form: FORM, begun_at }) => OffsetDateTime::from_unix_timestamp(begun_at).ok(),
+        let begun = match first {
+            Some(Line::Denizen { form: FORM, begun_at, online }) => {
+                OffsetDateTime::from_unix_timestamp(begun_at).ok().map(|begun_at| (begun_at, online))
+            }
             Some(Line::Denizen { form, .. }) => return Err(FileError::Form { path: path.to_owned(), found: form }),
             _ => None,
         };
-        let begun_at = begun_at.ok_or_else(|| FileError::Foreign(path.to_owned()))?;
+        let (begun_at, is_online) = begun.ok_or_else(|| FileError::Foreign(path.to_owned()))?;
         let last = lines.try_fold(None, |_, line| line.map(Some)).map_err(fault)?;
         let Some(Line::End { records }) = last.and_then(|line| serde_json::from_str(&line).ok()) else {
             return Err(FileError::NotWhole(path.to_owned()));
         };
-        Ok(Self { path: path.to_owned(), lines: open()?, line: 0, begun_at, records })
+        Ok(Self { path: path.to_owned(), lines: open()?, line: 0, begun_at, is_online, records })
     }
 
     /// The next records, at most so many; none at the end.
@@ -313,14 +344,14 @@ mod tests {
     fn what_is_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("export");
-        let (mut writing, cursor) = Writing::begin(&path, NOW).unwrap();
+        let (mut writing, cursor) = Writing::begin(&path, false, NOW).unwrap();
         assert_eq!(cursor, None);
         writing.page(&page(0..10), Some("a")).unwrap();
         writing.page(&page(10..15), None).unwrap();
         assert_eq!(writing.end().unwrap(), 15);
         assert_eq!(read(&path), page(0..15));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(matches!(Writing::begin(&path, NOW), Err(FileError::Exists(_))));
+        assert!(matches!(Writing::begin(&path, false, NOW), Err(FileError::Exists(_))));
         #[cfg(unix)]
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
     }
@@ -329,7 +360,7 @@ mod tests {
     fn what_broke_off_at_any_byte_is_gone_on_with() {
         let folder = tempfile::tempdir().unwrap();
         let (path, part) = (folder.path().join("export"), folder.path().join("export.part"));
-        let (mut writing, _) = Writing::begin(&path, NOW).unwrap();
+        let (mut writing, _) = Writing::begin(&path, false, NOW).unwrap();
         writing.page(&page(0..4), Some("4")).unwrap();
         writing.page(&page(4..8), Some("8")).unwrap();
         drop(writing);
@@ -337,7 +368,7 @@ mod tests {
         let mut cursors = std::collections::BTreeSet::new();
         for length in 0..=whole.len() {
             fs::write(&part, &whole[..length]).unwrap();
-            let (mut writing, cursor) = Writing::begin(&path, NOW).unwrap();
+            let (mut writing, cursor) = Writing::begin(&path, false, NOW).unwrap();
             let from = cursor.as_deref().map_or(0, |cursor| cursor.parse().unwrap());
             cursors.insert(from);
             writing.page(&page(from..9), None).unwrap();
@@ -346,6 +377,35 @@ mod tests {
             fs::remove_file(&path).unwrap();
         }
         assert_eq!(cursors.into_iter().collect::<Vec<_>>(), [0, 4, 8]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_was_there_with_other_rights_becomes_its_owners_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (path, part) = (folder.path().join("export"), folder.path().join("export.part"));
+        fs::write(&part, "").unwrap();
+        fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
+        let (mut writing, _) = Writing::begin(&path, false, NOW).unwrap();
+        assert_eq!(fs::metadata(&part).unwrap().permissions().mode() & 0o777, 0o600, "before any secret is in it");
+        writing.page(&page(0..4), None).unwrap();
+        writing.end().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_was_written_while_replicas_worked_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        let (mut writing, _) = Writing::begin(&path, true, NOW).unwrap();
+        writing.page(&page(0..4), Some("4")).unwrap();
+        drop(writing);
+        assert!(matches!(Writing::begin(&path, false, NOW), Err(FileError::Otherwise(_))), "half of it is of another kind");
+        let (writing, cursor) = Writing::begin(&path, true, NOW).unwrap();
+        assert_eq!(cursor.as_deref(), Some("4"));
+        writing.end().unwrap();
+        assert!(Reading::open(&path).unwrap().is_online);
     }
 
     #[test]
@@ -365,6 +425,6 @@ mod tests {
         let error = Reading::open(&path).unwrap().page(9).unwrap_err().to_string();
         assert!(error.contains(":2:") && error.contains("newer"), "{error}");
         fs::write(folder.path().join("other.part"), "a letter\n").unwrap();
-        assert!(matches!(Writing::begin(&folder.path().join("other"), NOW), Err(FileError::Foreign(_))), "it is not written over");
+        assert!(matches!(Writing::begin(&folder.path().join("other"), false, NOW), Err(FileError::Foreign(_))), "it is not written over");
     }
 }

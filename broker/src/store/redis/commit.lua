@@ -1,6 +1,6 @@
 #!lua
 -- One batch: what it expects, what it deletes, what it writes, the indexes, and what is told of it. All keys are in one slot.
--- KEYS: the records of the expectations, of the deletions, of the writes, in this order.
+-- KEYS: the records of the expectations, of the deletions, of the writes, in this order; then the indexes that change.
 -- ARGV: now and what is due (ms), what the partition's keys begin with, the channel, how many expectations, deletions, writes and told
 -- kinds there are; then the expectations, the kinds, the digests by which the deletions and writes are told (empty: not), and the rest of
 -- each deletion and write.
@@ -46,7 +46,7 @@ end
 
 local clock = redis.call('TIME')
 local time = clock[1] * 1000000 + clock[2]
-for i = expectations + 1, #KEYS do
+for i = expectations + 1, expectations + deletions + writes do
   local head = redis.call('GETRANGE', KEYS[i], 0, 7)
   if #head == 8 then
     time = math.max(time, number(head, 1))
@@ -100,14 +100,17 @@ for i = 1, writes do
   end
 end
 
--- Records leave by themselves; the indexes are cleared of a few of them at each write.
+-- Records leave by themselves; the indexes are cleared of a few of them at each write. One that is not to be had now (a Cluster may be
+-- moving it; it is not among the keys) is cleared another time: all that was asked is done.
 if is_listed then
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', expiries, '-inf', due, 'LIMIT', 0, 10)) do
-    local zero = string.find(member, '\0', 1, true)
+    local zero, cleared = string.find(member, '\0', 1, true), nil
     if zero then
-      redis.call('ZREM', base .. string.sub(member, 1, zero - 1), string.sub(member, zero + 1))
+      cleared = redis.pcall('ZREM', base .. string.sub(member, 1, zero - 1), string.sub(member, zero + 1))
     end
-    redis.call('ZREM', expiries, member)
+    if not (type(cleared) == 'table' and cleared.err) then
+      redis.call('ZREM', expiries, member)
+    end
   end
 end
 return {1, time}

@@ -26,6 +26,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+use super::fault::without_arguments;
 use crate::config::{RedisConfig, RedisTls, SentinelConfig};
 
 /// Why the configuration of a Redis can not be used.
@@ -56,8 +57,11 @@ pub(super) enum Unreached {
     #[error("{0} refuses us: {1}; check `username`, `password` and `database` of `store.redis`, and the rights of the user")]
     Refused(Address, String),
     /// It follows another server.
-    #[error("{0} is not a primary")]
+    #[error("{0} is not a primary; name the one that is, or `sentinel` or `cluster`, which know it")]
     NotPrimary(Address),
+    /// It lacks what the scripts need.
+    #[error("{0} is Redis {1}, which is too old; Redis 7.0 or newer is needed")]
+    TooOld(Address, String),
     /// What is ours can not be read: the password's file, the certificates.
     #[error("{0}")]
     Ours(String),
@@ -254,8 +258,15 @@ impl Connecting {
         let (commands, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await.map_err(|e| said(address, &e))?;
         let driver = Arc::new(Driver(tokio::spawn(driver).abort_handle()));
         let mut connection = Connection { commands, _driver: driver };
-        if peer == Peer::Primary && !is_primary(&mut connection).await.map_err(|e| said(address, &e))? {
-            return Err(Unreached::NotPrimary(address.clone()));
+        if peer == Peer::Primary {
+            // It needs no rights beyond the connection.
+            let hello = redis::cmd("HELLO").query_async(&mut connection).await.map_err(|e| said(address, &e))?;
+            if let Some(version) = too_old(&hello) {
+                return Err(Unreached::TooOld(address.clone(), version));
+            }
+            if !says_primary(&hello) {
+                return Err(Unreached::NotPrimary(address.clone()));
+            }
         }
         Ok(connection)
     }
@@ -278,25 +289,31 @@ impl Connecting {
     }
 }
 
-/// Asks a server whether it is a primary, by `HELLO`, which needs no rights beyond the connection.
-pub(super) async fn is_primary(connection: &mut Connection) -> Result<bool, RedisError> {
-    Ok(says_primary(&redis::cmd("HELLO").query_async(connection).await?))
+/// Whether a server is a primary, by its answer to `HELLO`.
+pub(super) fn says_primary(hello: &Value) -> bool {
+    field_of(hello, "role").is_some_and(|role| role == "master")
 }
 
-/// Whether the answer to `HELLO` says so.
-pub(super) fn says_primary(hello: &Value) -> bool {
-    let role = hello.as_map_iter().and_then(|mut fields| {
-        fields.find_map(|(name, value)| (String::from_redis_value_ref(name).ok()? == "role").then(|| value.clone()))
-    });
-    role.and_then(|role| String::from_redis_value(role).ok()).is_some_and(|role| role == "master")
+/// The version of a Redis before 7, which knows no `#!lua`. Of other servers we know no numbers: they take the scripts, or say so.
+fn too_old(hello: &Value) -> Option<String> {
+    let version = field_of(hello, "version").filter(|_| field_of(hello, "server").is_some_and(|server| server == "redis"))?;
+    let major: u32 = version.split('.').next()?.parse().ok()?;
+    (major < 7).then_some(version)
+}
+
+fn field_of(hello: &Value, name: &str) -> Option<String> {
+    let mut fields = hello.as_map_iter()?;
+    let value = fields.find_map(|(own, value)| (String::from_redis_value_ref(own).ok()? == name).then(|| value.clone()))?;
+    String::from_redis_value(value).ok()
 }
 
 /// What came instead of a connection, in words that hold no secret.
 fn said(address: &Address, error: &RedisError) -> Unreached {
+    let text = without_arguments(&error.to_string()).to_owned();
     match error.code() {
-        Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR") => Unreached::Refused(address.clone(), error.to_string()),
-        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => Unreached::Refused(address.clone(), error.to_string()),
-        _ => Unreached::Network(address.clone(), error.to_string()),
+        Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR") => Unreached::Refused(address.clone(), text),
+        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => Unreached::Refused(address.clone(), text),
+        _ => Unreached::Network(address.clone(), text),
     }
 }
 
@@ -375,5 +392,18 @@ mod tests {
         assert!(says_primary(&hello("master")));
         assert!(!says_primary(&hello("replica")));
         assert!(!says_primary(&Value::Nil));
+    }
+
+    #[test]
+    fn a_redis_that_is_too_old_is_told_by_its_hello() {
+        let found = |server: &str, version: &str| {
+            let text = |text: &str| Value::BulkString(text.into());
+            too_old(&Value::Map(vec![(text("server"), text(server)), (text("version"), text(version)), (text("role"), text("master"))]))
+        };
+        assert_eq!(found("redis", "6.2.14").as_deref(), Some("6.2.14"));
+        for (server, version) in [("redis", "7.0.15"), ("redis", "10.1"), ("valkey", "8.0.1"), ("another", "1.2"), ("redis", "unstable")] {
+            assert_eq!(found(server, version), None, "{server} {version}");
+        }
+        assert_eq!(too_old(&Value::Nil), None);
     }
 }

@@ -35,7 +35,8 @@ pub(super) enum Fault {
 impl Fault {
     /// What an error of the server means.
     pub(super) fn of_server(error: &ServerError) -> Self {
-        let text = error.details().map_or_else(|| error.code().to_owned(), |details| format!("{} {details}", error.code()));
+        let text =
+            error.details().map_or_else(|| error.code().to_owned(), |details| format!("{} {}", error.code(), without_arguments(details)));
         match error.kind() {
             Some(ServerErrorKind::Moved | ServerErrorKind::ReadOnly) => Self::Elsewhere(text),
             Some(
@@ -75,6 +76,11 @@ impl Fault {
     pub(super) const fn ends_the_connection(&self) -> bool {
         matches!(self, Self::Unanswered(_) | Self::Elsewhere(_))
     }
+}
+
+/// What a server says of a command that it does not know, without the arguments, which it repeats: keys, values, our password.
+pub(super) fn without_arguments(said: &str) -> &str {
+    said.split_once(", with args").map_or(said, |(said, _)| said)
 }
 
 impl From<Unreached> for Fault {
@@ -118,6 +124,17 @@ mod tests {
             "NOSCRIPT No matching script.",
         ] {
             assert!(said(text).is_surely_undone(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_repeats_of_a_command_is_not_told() {
+        for text in [
+            "ERR unknown command 'EVALSHA', with args beginning with: 'abc' '2' 'the-key' ",
+            "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `denizen`, `the-key`, ",
+        ] {
+            let fault = said(text).to_string();
+            assert!(fault.contains("unknown command") && !fault.contains("the-key"), "{fault}");
         }
     }
 

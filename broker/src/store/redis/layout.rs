@@ -20,11 +20,12 @@ const LIMITS: &str = "l";
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     prefix: String,
+    database: u8,
 }
 
 impl Layout {
-    pub(super) fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned() }
+    pub(super) fn new(prefix: &str, database: u8) -> Self {
+        Self { prefix: prefix.to_owned(), database }
     }
 
     /// What all keys of a partition begin with.
@@ -47,14 +48,22 @@ impl Layout {
         format!("{}{}", self.base(partition), kind.as_str())
     }
 
+    /// The key of the expiries of a partition's listed records.
+    pub(super) fn expiries(&self, partition: &Partition) -> String {
+        format!("{}expiries", self.base(partition))
+    }
+
     /// The key of a bucket.
     pub(super) fn bucket(&self, id: &str) -> Vec<u8> {
         format!("{}:{{{LIMITS}}}:{id}", self.prefix).into_bytes()
     }
 
-    /// The channel on which replicas tell one another.
+    /// The channel on which replicas tell one another. Unlike keys, channels are the same in all databases of a server.
     pub(super) fn channel(&self) -> String {
-        format!("{}:news", self.prefix)
+        match self.database {
+            0 => format!("{}:news", self.prefix),
+            database => format!("{}:news:{database}", self.prefix),
+        }
     }
 
     /// What the keys of records look like, as a pattern of SCAN.
@@ -144,7 +153,7 @@ mod tests {
 
     #[test]
     fn t03_keys_are_told_apart_and_read_back() {
-        let layout = Layout::new("denizen");
+        let layout = Layout::new("denizen", 0);
         let mut seen = std::collections::HashSet::new();
         for tenant in ["acme", "a}b", "a{b", "a:b", "a%7Db", "ä", "s", "l", "A b"] {
             for id in ["", "x", "a:b", "}:person:", "\u{0}"] {

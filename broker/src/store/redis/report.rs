@@ -45,6 +45,31 @@ impl Redis {
     }
 }
 
+impl Redis {
+    /// Tells the log what the servers lose by how they are set up. Those that can not be asked now are passed over.
+    pub(in crate::store) async fn warn_of_losses(&self) {
+        for node in self.nodes.all().iter().filter(|node| node.is_open()) {
+            let Ok(answer) = node.ask(&cmd("INFO")).await else { continue };
+            let ServerReport { keeps_each_write, throws_away, .. } = read(&String::from_redis_value(answer).unwrap_or_default());
+            let address = node.address();
+            if !keeps_each_write {
+                tracing::warn!(
+                    server.address = %address,
+                    "the store's server keeps no append-only file, or can not write it: after a restart of it tokens that were rotated or revoked would be \
+                     good again; set `appendonly yes`"
+                );
+            }
+            if let Some(policy) = throws_away {
+                tracing::warn!(
+                    server.address = %address,
+                    policy,
+                    "the store's server throws records away when its memory is full: set `maxmemory-policy noeviction`"
+                );
+            }
+        }
+    }
+}
+
 /// What `INFO` says.
 fn read(info: &str) -> ServerReport {
     let of = |name: &str| info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));

@@ -64,7 +64,7 @@ pub(super) fn commit(
 ) -> Option<Call> {
     let keys = || batch.expect.iter().map(|(key, _)| key).chain(&batch.delete).chain(batch.put.iter().map(|(key, ..)| key));
     let partition = keys().next()?.partition();
-    let names: Vec<_> = keys().map(|key| layout.record(key)).collect();
+    let mut names: Vec<_> = keys().map(|key| layout.record(key)).collect();
     let now = record::moment(now);
     let changed = || batch.delete.iter().chain(batch.put.iter().map(|(key, ..)| key));
     let told: BTreeSet<_> = changed().map(Key::kind).filter(|kind| kind.is_told()).collect();
@@ -100,6 +100,12 @@ pub(super) fn commit(
         let expiry = expires_at.map_or(record::NEVER, record::moment);
         let lasts = expires_at.map_or_else(Vec::new, |_| decimal(expiry.saturating_sub(now).saturating_add(GRACE).clamp(1, LONGEST)));
         arguments.extend([expiry.to_be_bytes().to_vec(), decimal(expiry), lasts, value.clone()]);
+    }
+    // Named, though the script knows them: so a Cluster that is moving the slot says no before the script, and not in the middle of it.
+    let listed: BTreeSet<_> = changed().map(Key::kind).filter(|kind| kind.is_listed()).collect();
+    if !listed.is_empty() {
+        names.extend(listed.into_iter().map(|kind| layout.index(partition, kind).into_bytes()));
+        names.push(layout.expiries(partition).into_bytes());
     }
     Some(Call { script: &COMMIT, code: include_str!("commit.lua"), keys: names, arguments })
 }
@@ -157,7 +163,7 @@ mod tests {
 
     #[test]
     fn expiries_are_kept_exactly_and_lifetimes_never_overflow() {
-        let layout = Layout::new("d");
+        let layout = Layout::new("d", 0);
         let far = OffsetDateTime::from_unix_timestamp(253_402_300_799).unwrap();
         let now = OffsetDateTime::UNIX_EPOCH;
         let lasts = |expires_at| {
