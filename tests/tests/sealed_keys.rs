@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use denizen_tests::{Authorization, Broker, Configuration, Redis, command, program};
+use denizen_tests::{
+    Authorization, Broker, Configuration, Redis,
+    broker::{command, program},
+};
 use serde_json::Value;
 
 /// Where Redis has the key that vouches for browsers.
@@ -59,7 +62,7 @@ async fn keys_in_the_clear_are_sealed_on_their_way_to_redis_and_what_is_planted_
     let mut there = redis.server().connect().unwrap();
     let kept = there.ask(&[b"GET", MAC_KEY]).unwrap().good();
     let planted = [kept.bytes().get(..16).unwrap(), &[9; 32]].concat();
-    there.ask(&[b"SET", MAC_KEY, &planted]).unwrap().good();
+    _ = there.ask(&[b"SET", MAC_KEY, &planted]).unwrap().good();
     let said = failing_start(&new);
     assert!(said.contains("lies in the clear") && said.contains("mac-key") && said.contains("denizen store seal"), "{said}");
     assert_eq!(there.ask(&[b"GET", MAC_KEY]).unwrap().good().bytes(), planted, "nothing was sealed");
