@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration as StdDuration};
 
+use time::OffsetDateTime;
+
 use crate::{
     branding::Looks,
     breaker::Breaker,
@@ -19,7 +21,7 @@ use crate::{
     refusals::Refusals,
     replicas::{JoinError, Replicas},
     review::{Review, Reviewer, Reviewers},
-    sealing::{Sealing, SealingError},
+    sealing::{InTheClear, Sealing, SealingError},
     seams::Seams,
     secret_text::random_uuid,
     sharing::Sharing,
@@ -143,16 +145,10 @@ pub async fn build_as(release: &Release, loaded: Loaded, seams: Seams) -> Result
     let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
-    let sealing = Sealing::open(&*seams.store, Arc::clone(&seams.entropy), config.store.sealing_key_file.as_deref(), now).await?;
-    let vouching = Vouching::open(&*seams.store, &sealing, &*seams.entropy, now).await?;
-    let parts = RingParts {
-        store: Arc::clone(&seams.store),
-        sealing: sealing.clone(),
-        holder: seams.peers.may_be().then(|| random_uuid(&*seams.entropy)),
-        keys: &config.keys,
-        lifetimes: &config.lifetimes,
-    };
-    let keys = Arc::new(KeyRing::open(parts, now).await?);
+    // To a file only we write; what lies there in the clear is from before there was a key to seal it with.
+    let in_the_clear = if config.store.redis.is_some() { InTheClear::Refused } else { InTheClear::Sealed };
+    let (sealing, vouching, keys) = open_keys(&config, &seams, in_the_clear, now).await?;
+    let keys = Arc::new(keys);
     let tenants = Arc::new(
         Tenants::open(tenants, config.create_tenants.then(|| config.reserved_labels.clone()), Arc::clone(&seams.store), now).await?,
     );
@@ -249,6 +245,39 @@ pub async fn build_as(release: &Release, loaded: Loaded, seams: Seams) -> Result
         seams,
         replicas,
     })
+}
+
+/// Seals the keys of a store that lie in the clear: those that were brought there from one without `store.sealingKeyFile`.
+///
+/// # Errors
+/// When they can not be read or sealed, or the store could not tell.
+pub(crate) async fn seal_keys(config: &Config, seams: Seams) -> Result<(), BuildError> {
+    let (replicas, store) = Replicas::join(&Release::THIS, &seams).await?;
+    let seams = Seams { store, ..seams };
+    let sealed = open_keys(config, &seams, InTheClear::Sealed, seams.clock.now()).await.map(drop);
+    replicas.leave().await;
+    sealed
+}
+
+/// All keys of ours that the store keeps.
+async fn open_keys(
+    config: &Config,
+    seams: &Seams,
+    in_the_clear: InTheClear,
+    now: OffsetDateTime,
+) -> Result<(Sealing, Vouching, KeyRing), BuildError> {
+    let file = config.store.sealing_key_file.as_deref();
+    let sealing = Sealing::open(&*seams.store, Arc::clone(&seams.entropy), (file, in_the_clear), now).await?;
+    let vouching = Vouching::open(&*seams.store, &sealing, &*seams.entropy, now).await?;
+    let parts = RingParts {
+        store: Arc::clone(&seams.store),
+        sealing: sealing.clone(),
+        holder: seams.peers.may_be().then(|| random_uuid(&*seams.entropy)),
+        keys: &config.keys,
+        lifetimes: &config.lifetimes,
+    };
+    let keys = KeyRing::open(parts, now).await?;
+    Ok((sealing, vouching, keys))
 }
 
 fn wire(loaded: crate::config::LoadedConnector, whole: &Config) -> Wired {

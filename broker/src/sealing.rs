@@ -59,6 +59,12 @@ pub enum SealingError {
         /// `store.sealingKeyFile`, where there is one.
         file: Option<PathBuf>,
     },
+    /// It lies in the clear where everything of ours is sealed.
+    #[error(
+        "{0} lies in the clear in Redis, where all keys are sealed: whoever can write there may have put it there. Where you brought it there \
+         yourself, run `denizen store seal` once; else delete it, and look who can write to Redis"
+    )]
+    InTheClear(String),
     /// The cipher refused: more than it can take.
     #[error("it could not be sealed")]
     Refused,
@@ -67,11 +73,23 @@ pub enum SealingError {
     Store(#[from] StoreError),
 }
 
+/// What becomes of a key of ours that lies in the clear, where a file has the key that should seal it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InTheClear {
+    /// It is from before the file: it is believed, and sealed.
+    Sealed,
+    /// Others can write to the store, and may have planted it.
+    Refused,
+}
+
 /// Seals and opens.
 #[derive(Clone)]
 pub struct Sealing {
-    /// The first seals, all open.
+    /// The first seals, all open what upstreams gave.
     keys: Arc<[LessSafeKey]>,
+    /// So many of them, from the first on, open keys of ours. The store's own, which may have lain in the clear, does not.
+    trusted: usize,
+    in_the_clear: InTheClear,
     /// Where the first one lies, if not in the store.
     file: Option<Arc<Path>>,
     entropy: Arc<dyn Entropy>,
@@ -92,14 +110,14 @@ impl std::fmt::Debug for Sealing {
 
 impl Sealing {
     /// With the keys of the file, or else with the store's own, which is made at the first start. Where there is a file and the store
-    /// has a key from before, that one opens too; it is sealed itself from then on.
+    /// has a key from before, that one opens what upstreams gave; it is sealed itself from then on.
     ///
     /// # Errors
-    /// When there is no key to be had.
+    /// When there is no key to be had, or the store's own lies in the clear where that is refused.
     pub async fn open(
         store: &dyn Store,
         entropy: Arc<dyn Entropy>,
-        file: Option<&Path>,
+        (file, in_the_clear): (Option<&Path>, InTheClear),
         now: OffsetDateTime,
     ) -> Result<Self, SealingError> {
         let own = Key::system(Kind::SealingKey, "upstreams");
@@ -110,10 +128,11 @@ impl Sealing {
         let read = std::fs::read_to_string(path).map(Zeroizing::new);
         let text = read.map_err(|source| SealingError::File { path: path.to_owned(), source })?;
         let mut keys = keys_of(&text).ok_or_else(|| SealingError::NoKey(path.to_owned()))?;
-        let sealing = Self::of(&keys, Some(path.into()), Arc::clone(&entropy))?;
+        let sealing = Self { in_the_clear, ..Self::of(&keys, Some(path.into()), Arc::clone(&entropy))? };
         let Some(older) = kept::found(store, &own, Some(&sealing), now).await? else { return Ok(sealing) };
+        let trusted = keys.len();
         keys.push(older);
-        Self::of(&keys, Some(path.into()), entropy)
+        Ok(Self { in_the_clear, trusted, ..Self::of(&keys, Some(path.into()), entropy)? })
     }
 
     /// With this key, which lies in the store.
@@ -126,13 +145,20 @@ impl Sealing {
 
     fn of(keys: &[KeyBytes], file: Option<Arc<Path>>, entropy: Arc<dyn Entropy>) -> Result<Self, SealingError> {
         let key = |key: &KeyBytes| UnboundKey::new(&AES_256_GCM, &key[..]).map(LessSafeKey::new).map_err(|_| SealingError::Refused);
-        Ok(Self { keys: keys.iter().map(key).collect::<Result<_, _>>()?, file, entropy })
+        let in_the_clear = InTheClear::Sealed;
+        Ok(Self { keys: keys.iter().map(key).collect::<Result<_, _>>()?, trusted: keys.len(), in_the_clear, file, entropy })
     }
 
     /// Whether it seals with a key that is not in the store. Only then is it worth sealing what lies beside such a key otherwise.
     #[must_use]
     pub const fn lies_outside(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// Whether a key of ours that lies in the clear, and should not, may be believed.
+    pub(crate) fn believes_in_the_clear(&self, what: impl FnOnce() -> String) -> Result<(), SealingError> {
+        let is_refused = self.lies_outside() && self.in_the_clear == InTheClear::Refused;
+        if is_refused { Err(SealingError::InTheClear(what())) } else { Ok(()) }
     }
 
     /// Seals a text, bound to where it is kept: who opens it must name the same parts. The nonces are random, so that one key
@@ -153,21 +179,21 @@ impl Sealing {
     /// Opens what was sealed; `None` where it was sealed with a key that is not at hand, bound to something else, or touched.
     #[must_use]
     pub fn unseal(&self, sealed: &str, bound_to: &[&str]) -> Option<Zeroizing<Vec<u8>>> {
-        self.try_all(sealed, bound_to).map(|unsealed| unsealed.text)
+        Self::tried(&self.keys, sealed, bound_to).map(|unsealed| unsealed.text)
     }
 
-    /// Opens what was sealed; `what` names it for whoever reads the error.
+    /// Opens a key of ours; `what` names it for whoever reads the error.
     pub(crate) fn unlock(&self, sealed: &str, bound_to: &[&str], what: impl FnOnce() -> String) -> Result<Unsealed, SealingError> {
         let locked = || SealingError::Locked { what: what(), file: self.file.as_deref().map(Path::to_owned) };
-        self.try_all(sealed, bound_to).ok_or_else(locked)
+        Self::tried(self.keys.get(..self.trusted).unwrap_or_default(), sealed, bound_to).ok_or_else(locked)
     }
 
     /// Each key in turn: the sealed form names none, as it did not when there was only one.
-    fn try_all(&self, sealed: &str, bound_to: &[&str]) -> Option<Unsealed> {
+    fn tried(keys: &[LessSafeKey], sealed: &str, bound_to: &[&str]) -> Option<Unsealed> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
         let bound = binding(bound_to);
-        self.keys.iter().enumerate().find_map(|(index, key)| {
+        keys.iter().enumerate().find_map(|(index, key)| {
             let mut text = Zeroizing::new(sealed.to_vec());
             let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(&bound), &mut text);
             let length = opened.ok()?.len();

@@ -3,7 +3,7 @@
 mod check;
 mod progress;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
@@ -12,8 +12,8 @@ use time::{Duration, OffsetDateTime};
 use self::progress::Progress;
 use super::say;
 use crate::{
-    config, replicas,
-    seams::{Clock as _, SystemClock},
+    app, config, replicas,
+    seams::{Clock as _, Seams, SystemClock, SystemEntropy},
     store::Backend,
     transfer::{
         self, PAGE, Selection, Tally,
@@ -56,6 +56,13 @@ pub(super) enum Command {
         from: PathBuf,
         #[command(flatten)]
         selection: Selected,
+    },
+    /// Seal the keys that lie in the clear, with the first key of `store.sealingKeyFile`; `import` and `migrate` do it themselves. Over Redis
+    /// Denizen believes no such key, for whoever can write there could have made it: only where you brought them there yourself.
+    Seal {
+        /// The configuration.
+        #[arg(long, env = "DENIZEN_CONFIG")]
+        config: PathBuf,
     },
     /// Carry all records from the store of one configuration to the store of another: from a file to Redis, or back. Denizen must not run
     /// meanwhile, and afterwards not on the old store. One that broke off is simply begun again.
@@ -107,6 +114,12 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let to = open(config).await?;
             nobody_works(&to, config, now).await?;
             told(&import(reading, &to, selection, now).await?);
+            seal(config, &to).await?;
+        }
+        Command::Seal { config } => {
+            let store = open(config).await?;
+            nobody_works(&store, config, now).await?;
+            seal(config, &store).await?;
         }
         Command::Migrate { from_config, to_config } => {
             let (from, to) = (open(from_config).await?, open(to_config).await?);
@@ -117,6 +130,7 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             progress.end();
             told(&tally);
             nobody_works(&from, from_config, SystemClock.now()).await.context("what was carried may be older than what is there now")?;
+            seal(to_config, &to).await?;
             say("do not start Denizen on the old store again: what is used or ended from now on would be good there");
         }
     }
@@ -149,6 +163,17 @@ async fn open(path: &std::path::Path) -> anyhow::Result<Backend> {
         bail!("{}: it has neither `store.file` nor `store.redis`, so that there is nothing to work on", path.display());
     }
     Backend::open(&store).await.with_context(|| path.display().to_string())
+}
+
+/// Seals the keys that lie in the clear, where there is a key to do it with.
+async fn seal(path: &std::path::Path, backend: &Backend) -> anyhow::Result<()> {
+    let config = config::load(path)?.config;
+    let Some(file) = &config.store.sealing_key_file else { return Ok(()) };
+    let Backend { store, limits, peers, .. } = backend.clone();
+    let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers };
+    app::seal_keys(&config, seams).await.with_context(|| path.display().to_string())?;
+    say(format!("the keys in the store are sealed with the first key of {}", file.display()));
+    Ok(())
 }
 
 async fn nobody_works(backend: &Backend, path: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<()> {

@@ -38,7 +38,7 @@ pub struct CodeRequest {
 /// The generation of a code's refresh token.
 const FIRST: u64 = 1;
 /// How often an exchange is begun anew where others write the same records.
-const TRIES: usize = 3;
+const TRIES: usize = 4;
 
 /// A code as it is stored; once used, its tombstone.
 #[derive(Serialize, Deserialize)]
@@ -142,7 +142,12 @@ impl Grants {
                     return Err(GrantError::InvalidGrant("the code was given to another client, redirect_uri or code_challenge"));
                 }
                 StoredCode::Used { family: None, .. } => return Err(NOT_GOOD),
-                StoredCode::Used { family: Some(family), again } => {
+                // Whoever shows it twice at once finds this: nothing is left to be written.
+                StoredCode::Used { family: Some(family), again: None } => {
+                    self.revoke_family(&handle.tenant, family, "code used twice", now).await?;
+                    return Err(NOT_GOOD);
+                }
+                StoredCode::Used { family: Some(family), again: Some(again) } => {
                     match self.again((client, &request), &handle, (family, again), now).await? {
                         Some((promise, undelivered)) => (promise, Some(undelivered)),
                         None => {
@@ -169,10 +174,9 @@ impl Grants {
         &self,
         (client, request): (&Client, &CodeRequest),
         handle: &CodeHandle,
-        (family, again): (Uuid, Option<Again>),
+        (family, Again { promise, until, copy }): (Uuid, Again),
         now: OffsetDateTime,
     ) -> Result<Option<(Promise, Undelivered)>, StoreError> {
-        let Some(Again { promise, until, copy }) = again else { return Ok(None) };
         let may = now.unix_timestamp() < until
             && promise.is_proven_by(client, request)
             && self.doubts.is_undelivered(&handle.tenant, &family.to_string(), now).await?;

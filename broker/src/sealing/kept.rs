@@ -39,7 +39,7 @@ pub(crate) async fn made_once(
     found(store, slot, sealing, now).await?.ok_or_else(|| SealingError::Damaged(name(slot)))
 }
 
-/// The secret of a slot, where there is one. What lies in the clear, or is sealed with a key that does not seal any more, is sealed
+/// The secret of a slot, where there is one. What lies in the clear, where that is believed, or is sealed with a key that does not seal any more, is sealed
 /// anew; of two replicas that do so at once, one does it, and the secret is the same.
 ///
 /// # Errors
@@ -53,11 +53,14 @@ pub(crate) async fn found(
     let Some(entry) = store.get(slot, now).await? else { return Ok(None) };
     let value = Zeroizing::new(entry.value);
     let damaged = || SealingError::Damaged(name(slot));
-    let (secret, is_as_wanted) = if let Ok(clear) = <[u8; 32]>::try_from(value.as_slice()) {
-        (Zeroizing::new(clear), outside(sealing).is_none())
+    let what = || format!("the store's {}", name(slot));
+    let clear = <[u8; 32]>::try_from(value.as_slice()).map(Zeroizing::new);
+    let lay_in_the_clear = clear.is_ok();
+    let (secret, is_as_wanted) = if let Ok(clear) = clear {
+        sealing.map_or(Ok(()), |sealing| sealing.believes_in_the_clear(what))?;
+        (clear, outside(sealing).is_none())
     } else {
         let Sealed { sealed } = serde_json::from_slice(&value).map_err(|_| damaged())?;
-        let what = || format!("the store's {}", name(slot));
         let sealing = sealing.ok_or_else(|| SealingError::Locked { what: what(), file: None })?;
         let unsealed = sealing.unlock(&sealed, &bound_to(slot), what)?;
         (Zeroizing::new(<[u8; 32]>::try_from(unsealed.text.as_slice()).map_err(|_| damaged())?), unsealed.is_by_first)
@@ -65,6 +68,9 @@ pub(crate) async fn found(
     if !is_as_wanted {
         let anew = stored(&secret, slot, outside(sealing))?;
         store.commit(Batch::new().expect(slot.clone(), Expect::Version(entry.version)).put(slot.clone(), anew, None), now).await?;
+        if lay_in_the_clear {
+            tracing::warn!(kept = name(slot), "lay in the clear until now; copies of the store from before still have it so");
+        }
         tracing::info!(kept = name(slot), "sealed with the first key of store.sealingKeyFile");
     }
     Ok(Some(secret))

@@ -98,8 +98,8 @@ fn files_of_several_keys() {
 #[tokio::test]
 async fn the_store_keeps_its_own_key() {
     let store = Embedded::in_memory().unwrap();
-    let sealed = Sealing::open(&store, entropy(), None, NOW).await.unwrap().seal(b"x", &["a"]).unwrap();
-    let again = Sealing::open(&store, entropy(), None, NOW).await.unwrap();
+    let sealed = Sealing::open(&store, entropy(), (None, InTheClear::Sealed), NOW).await.unwrap().seal(b"x", &["a"]).unwrap();
+    let again = Sealing::open(&store, entropy(), (None, InTheClear::Sealed), NOW).await.unwrap();
     assert!(again.unseal(&sealed, &["a"]).is_some(), "the same after a restart");
     assert!(!again.lies_outside());
 }
@@ -109,7 +109,7 @@ async fn what_is_wrong_with_the_file_is_told_with_its_path() {
     let store = Embedded::in_memory().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
-    let open = || Sealing::open(&store, entropy(), Some(&path), NOW);
+    let open = || Sealing::open(&store, entropy(), (Some(&path), InTheClear::Sealed), NOW);
     let told = |error: SealingError| {
         let text = error.to_string();
         assert!(text.contains(path.to_str().unwrap()), "{text}");
@@ -127,12 +127,12 @@ async fn what_is_wrong_with_the_file_is_told_with_its_path() {
 async fn a_file_that_comes_later_opens_what_was_sealed_before_and_shuts_the_stores_own_key() {
     let store = Embedded::in_memory().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let before = Sealing::open(&store, entropy(), None, NOW).await.unwrap().seal(b"x", &["a"]).unwrap();
+    let before = Sealing::open(&store, entropy(), (None, InTheClear::Sealed), NOW).await.unwrap().seal(b"x", &["a"]).unwrap();
     let own = Key::system(Kind::SealingKey, "upstreams");
     let clear = store.get(&own, NOW).await.unwrap().unwrap().value;
     let path = file(folder.path(), &[7]);
     for _ in 0..2 {
-        let sealing = Sealing::open(&store, entropy(), Some(&path), NOW).await.unwrap();
+        let sealing = Sealing::open(&store, entropy(), (Some(&path), InTheClear::Sealed), NOW).await.unwrap();
         assert!(sealing.lies_outside());
         assert_eq!(sealing.unseal(&before, &["a"]).unwrap().as_slice(), b"x");
         let after = sealing.seal(b"y", &["a"]).unwrap();
@@ -141,10 +141,10 @@ async fn a_file_that_comes_later_opens_what_was_sealed_before_and_shuts_the_stor
     let shut = store.get(&own, NOW).await.unwrap().unwrap().value;
     assert!(shut.len() > 32 && !shut.windows(8).any(|part| clear.windows(8).any(|other| part == other)));
     // Without the file, or with another key, it says so.
-    let error = Sealing::open(&store, entropy(), None, NOW).await.unwrap_err();
+    let error = Sealing::open(&store, entropy(), (None, InTheClear::Sealed), NOW).await.unwrap_err();
     assert!(matches!(error, SealingError::Locked { file: None, .. }), "{error}");
     assert!(error.to_string().contains("no store.sealingKeyFile"), "{error}");
-    let error = Sealing::open(&store, entropy(), Some(&file(folder.path(), &[8])), NOW).await.unwrap_err();
+    let error = Sealing::open(&store, entropy(), (Some(&file(folder.path(), &[8])), InTheClear::Sealed), NOW).await.unwrap_err();
     assert!(error.to_string().contains("as its last line") && error.to_string().contains(path.to_str().unwrap()), "{error}");
 }
 
@@ -152,7 +152,7 @@ async fn a_file_that_comes_later_opens_what_was_sealed_before_and_shuts_the_stor
 async fn a_new_store_with_a_file_has_no_key_of_its_own() {
     let store = Embedded::in_memory().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    Sealing::open(&store, entropy(), Some(&file(folder.path(), &[7])), NOW).await.unwrap();
+    Sealing::open(&store, entropy(), (Some(&file(folder.path(), &[7])), InTheClear::Sealed), NOW).await.unwrap();
     assert!(store.get(&Key::system(Kind::SealingKey, "upstreams"), NOW).await.unwrap().is_none());
 }
 
@@ -162,7 +162,7 @@ async fn kept_secrets_are_made_once_and_sealed_anew_under_the_first_key() {
     let folder = tempfile::tempdir().unwrap();
     let slot = Key::system(Kind::MacKey, "browsers");
     let under = async |keys: &[u8]| {
-        let sealing = Sealing::open(&*store, entropy(), Some(&file(folder.path(), keys)), NOW).await.unwrap();
+        let sealing = Sealing::open(&*store, entropy(), (Some(&file(folder.path(), keys)), InTheClear::Sealed), NOW).await.unwrap();
         kept::made_once(&*store, &slot, Some(&sealing), &SystemEntropy, NOW).await
     };
     let version = async || store.get(&slot, NOW).await.unwrap().unwrap().version;
@@ -191,9 +191,43 @@ async fn kept_secrets_are_made_once_and_sealed_anew_under_the_first_key() {
         assert!(matches!(under(&[2]).await, Err(SealingError::Damaged(_))));
     }
     // Another slot's does not open here.
-    let sealing = Sealing::open(&*store, entropy(), Some(&file(folder.path(), &[2])), NOW).await.unwrap();
+    let sealing = Sealing::open(&*store, entropy(), (Some(&file(folder.path(), &[2])), InTheClear::Sealed), NOW).await.unwrap();
     let elsewhere = Key::system(Kind::MacKey, "elsewhere");
     kept::made_once(&*store, &elsewhere, Some(&sealing), &SystemEntropy, NOW).await.unwrap();
     put(store.get(&elsewhere, NOW).await.unwrap().unwrap().value).await;
     assert!(matches!(under(&[2]).await, Err(SealingError::Locked { .. })));
+}
+
+#[tokio::test]
+async fn what_was_planted_in_the_clear_is_not_believed_where_others_can_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &[7]);
+    let open = async |store: &Embedded, what| Sealing::open(store, entropy(), (Some(&path), what), NOW).await;
+    for slot in [Key::system(Kind::SealingKey, "upstreams"), Key::system(Kind::MacKey, "browsers")] {
+        let store = Embedded::in_memory().unwrap();
+        let planted = Batch::new().put(slot.clone(), vec![9; 32], None);
+        store.commit(planted, NOW).await.unwrap();
+        let refused = match open(&store, InTheClear::Refused).await {
+            Ok(sealing) => kept::made_once(&store, &slot, Some(&sealing), &SystemEntropy, NOW).await.map(drop),
+            Err(error) => Err(error),
+        };
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(slot.id()) && text.contains("denizen store seal"), "{text}");
+        assert_eq!(store.get(&slot, NOW).await.unwrap().unwrap().value, [9; 32], "nothing was sealed");
+        let sealing = open(&store, InTheClear::Sealed).await.unwrap();
+        assert_eq!(*kept::made_once(&store, &slot, Some(&sealing), &SystemEntropy, NOW).await.unwrap(), [9; 32]);
+        let sealing = open(&store, InTheClear::Refused).await.unwrap();
+        assert_eq!(*kept::made_once(&store, &slot, Some(&sealing), &SystemEntropy, NOW).await.unwrap(), [9; 32], "sealed once, it is good");
+    }
+}
+
+#[tokio::test]
+async fn the_stores_own_key_opens_what_upstreams_gave_and_no_key_of_ours() {
+    let (store, folder) = (Embedded::in_memory().unwrap(), tempfile::tempdir().unwrap());
+    // It lay in the clear once, so whoever has a copy of the store from then has it.
+    let known = Sealing::open(&store, entropy(), (None, InTheClear::Sealed), NOW).await.unwrap();
+    let sealed = known.seal(b"x", &["a"]).unwrap();
+    let sealing = Sealing::open(&store, entropy(), (Some(&file(folder.path(), &[7])), InTheClear::Sealed), NOW).await.unwrap();
+    assert!(sealing.unseal(&sealed, &["a"]).is_some());
+    assert!(matches!(sealing.unlock(&sealed, &["a"], String::new), Err(SealingError::Locked { .. })));
 }

@@ -128,6 +128,11 @@ impl StoredKey {
         Self { algorithm, pkcs8: None, sealed: None, signs_from, signs_until, published_until }.with(&der, slot, sealing).map(Some)
     }
 
+    /// Whether it lies in the clear.
+    pub(super) const fn is_in_the_clear(&self) -> bool {
+        self.pkcs8.is_some()
+    }
+
     /// What the seal is bound to besides the slot.
     fn said(&self) -> String {
         format!("{:?} {} {} {}", self.algorithm, self.signs_from, self.signs_until, self.published_until)
@@ -135,11 +140,13 @@ impl StoredKey {
 
     /// The private half, and whether it lies as it is to be stored now.
     fn der(&self, slot: &str, sealing: &Sealing) -> Result<(Zeroizing<Vec<u8>>, bool), KeyError> {
-        let bad = || KeyError::Stored(slot.to_owned());
+        let (bad, what) = (|| KeyError::Stored(slot.to_owned()), || format!("the signing key `{slot}`"));
         match (&self.pkcs8, &self.sealed) {
-            (Some(clear), None) => Ok((Zeroizing::new(B64.decode(clear.as_bytes()).map_err(|_| bad())?), !sealing.lies_outside())),
+            (Some(clear), None) => {
+                sealing.believes_in_the_clear(what)?;
+                Ok((Zeroizing::new(B64.decode(clear.as_bytes()).map_err(|_| bad())?), !sealing.lies_outside()))
+            }
             (None, Some(sealed)) => {
-                let what = || format!("the signing key `{slot}`");
                 let unsealed = sealing.unlock(sealed, &[Kind::SigningKey.as_str(), slot, &self.said()], what)?;
                 Ok((unsealed.text, unsealed.is_by_first))
             }

@@ -132,6 +132,12 @@ impl KeyRing {
             let Some(anew) = key.anew(slot, &self.sealing)? else { continue };
             let (at, batch) = self.put(&anew, slot)?;
             if self.store.commit(fenced(batch.expect(at, Expect::Version(*version))), now).await? == Outcome::Committed {
+                if key.is_in_the_clear() {
+                    tracing::warn!(
+                        key = slot,
+                        "a signing key lay in the clear until now; copies of the store from before still have it so"
+                    );
+                }
                 tracing::info!(key = slot, "sealed a signing key with the first key of store.sealingKeyFile");
             }
         }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     config::{KeysConfig, Lifetimes, SigningAlgorithm},
-    sealing::{Sealing, SealingError},
+    sealing::{InTheClear, Sealing, SealingError},
     seams::SystemEntropy,
     store::{
         Batch, Expect, Key, Kind, Lease, Outcome, Partition, Store,
@@ -36,10 +36,14 @@ fn config(algorithms: &[SigningAlgorithm]) -> KeysConfig {
 
 /// A sealing with these keys, in a file.
 async fn sealing(keys: &[u8], store: &Arc<StandIn>, folder: &Path) -> Sealing {
+    sealing_where(InTheClear::Sealed, keys, store, folder).await
+}
+
+async fn sealing_where(in_the_clear: InTheClear, keys: &[u8], store: &Arc<StandIn>, folder: &Path) -> Sealing {
     let lines: Vec<_> = keys.iter().map(|key| format!("{key:02x}").repeat(32)).collect();
     let path = folder.join("key");
     std::fs::write(&path, lines.join("\n")).unwrap();
-    Sealing::open(&**store, Arc::new(SystemEntropy), Some(&path), at(0)).await.unwrap()
+    Sealing::open(&**store, Arc::new(SystemEntropy), (Some(&path), in_the_clear), at(0)).await.unwrap()
 }
 
 /// A sealing that leaves the keys in the clear.
@@ -208,6 +212,31 @@ async fn what_lay_in_the_clear_is_sealed_and_stays_the_same_key() {
     let error = opened(&store, none(), 3, &config, at(2)).await.unwrap_err();
     assert!(matches!(&error, KeyError::Sealing(SealingError::Locked { file: None, .. })), "{error}");
     assert_eq!(values(&store).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_planted_key_in_the_clear_signs_nothing_and_stops_a_start_until_it_is_said_to_be_ours() {
+    let (store, elsewhere, folder) = (stand_in(), stand_in(), tempfile::tempdir().unwrap());
+    let config = config(&[SigningAlgorithm::Es256]);
+    let shut = sealing_where(InTheClear::Refused, &[7], &store, folder.path()).await;
+    let running = opened(&store, shut.clone(), 1, &config, at(0)).await.unwrap();
+    let before = published(&running);
+    // Whoever can write to the store has made a key of their own.
+    let theirs = ring(&elsewhere, 2, at(5)).await;
+    let (slot, value, _) = values(&elsewhere).await.remove(0);
+    let put = Batch::new().put(Key::system(Kind::SigningKey, slot), value, None);
+    assert_eq!(store.commit(put, at(5)).await.unwrap(), Outcome::Committed);
+    let refused = |error: KeyError| assert!(matches!(error, KeyError::Sealing(SealingError::InTheClear(_))), "{error}");
+    refused(running.read_again(at(10)).await.unwrap_err());
+    refused(running.rotate(at(10)).await.unwrap_err());
+    assert_eq!(published(&running), before, "the keys in force stay");
+    let verifier = Verifier::new(Arc::clone(&running), ISSUER.to_owned());
+    assert!(verifier.verify(UnverifiedToken::new(&token(&theirs, 10)), at(10)).await.is_err());
+    refused(opened(&store, shut.clone(), 3, &config, at(10)).await.unwrap_err());
+    // Said to be ours, it is sealed once, and good from then on.
+    let open = sealing_where(InTheClear::Sealed, &[7], &store, folder.path()).await;
+    assert_eq!(published(&opened(&store, open, 4, &config, at(20)).await.unwrap()).len(), 2);
+    assert_eq!(published(&opened(&store, shut, 5, &config, at(30)).await.unwrap()).len(), 2);
 }
 
 #[tokio::test]
