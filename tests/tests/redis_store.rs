@@ -1,7 +1,7 @@
 //! The one conformance suite of stores, and that of limits, over real Redis servers: one, one with TLS and an ACL, a Cluster, a pair under
 //! Sentinel; a failover in the middle of writing; scans.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     collections::BTreeSet,

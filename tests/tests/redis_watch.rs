@@ -1,6 +1,6 @@
 //! What replicas remember of Redis: it costs no command, and ends within a second of another replica's change, also where the primary
 //! was replaced meanwhile.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::time::{Duration, Instant};
 

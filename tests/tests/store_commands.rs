@@ -1,5 +1,5 @@
 //! `denizen store …` by hand: from a file to Redis and back with everyone still signed in, through a file of records, and what is refused.
-#![expect(clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 
