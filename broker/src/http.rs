@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    middleware::from_fn_with_state,
+    middleware::{from_fn_with_state, map_response},
     routing::{any, delete, get, post},
 };
 
@@ -59,7 +59,9 @@ pub fn public(app: &Arc<App>, demo: Option<demo::Walk>) -> Router {
         .route("/login/{connector}/callback", get(callback::callback))
         .route("/login/{connector}/credential", get(credential::form).post(credential::submit))
         .route("/account", get(account::show).post(account::sign_out))
-        .layer(layers::browser_sessions(app));
+        .layer(map_response(layers::answered))
+        .layer(layers::browser_sessions(app))
+        .layer(from_fn_with_state(Arc::clone(app), layers::session_not_kept));
     let browsers = hosts::sent_on(browsers, app);
     let scripts = Router::new()
         .route("/.well-known/openid-configuration", get(metadata::openid))

@@ -31,13 +31,14 @@ async fn t39_what_the_embedded_broker_answered_holds_through_kills() {
     let verdict = kill_again_and_again(Kills::new(10), None, |_| {}).await;
     report("ten kills of the embedded broker", &verdict);
     assert!(verdict.came(Came::Good) > 500 && verdict.came(Came::Refused) > 100, "it was under load");
+    assert!(verdict.cut_off <= 8 * verdict.faults[0], "few are cut off by a kill");
     assert!(verdict.violations.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_goes_back_in_time_is_seen() {
     // Sessions that last over both kills: what the store was, and what it is put back to.
-    let kills = Kills { clients: 80, pace: Pace { rest: Duration::from_millis(600), deeds: 16 }, ..Kills::new(24) };
+    let kills = Kills { clients: 80, pace: Pace { rest: Duration::from_millis(600), deeds: 16 }, ..Kills::new(60) };
     let verdict = kill_again_and_again(kills, Some(Plant::StoreOfEarlier), |_| {}).await;
     shows(Plant::StoreOfEarlier, &verdict);
 }
@@ -45,7 +46,7 @@ async fn a_store_that_goes_back_in_time_is_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_balancer_that_gives_answers_to_others_is_seen() {
     for plant in [Plant::OtherTenantsAnswer, Plant::OtherPersonsAnswer, Plant::Failure] {
-        let verdict = kill_again_and_again(Kills::new(2), Some(plant), |_| {}).await;
+        let verdict = kill_again_and_again(Kills::new(20), Some(plant), |_| {}).await;
         shows(plant, &verdict);
         assert_eq!(verdict.kinds(), plant.shows(), "and as nothing else");
     }
@@ -68,6 +69,8 @@ async fn what_three_replicas_answered_holds_through_failovers() {
     report("sixty seconds of three replicas over Redis", &verdict);
     assert!(verdict.came(Came::Good) > 500 && verdict.came(Came::Refused) > 100, "it was under load");
     assert!(verdict.faults[0] >= 2 && verdict.faults[1] == 2 && verdict.faults[2] == 3, "all faults were made");
+    assert!(verdict.failovers() >= 2, "each primary that is killed is followed by another");
+    assert!(verdict.cut_off <= 4 * verdict.faults[0], "few are cut off by a kill");
     assert!(verdict.violations.is_empty());
 }
 
@@ -75,7 +78,7 @@ async fn what_three_replicas_answered_holds_through_failovers() {
 async fn a_redis_that_brings_back_what_was_is_seen() {
     for restoring in Restoring::ALL {
         let pace = Pace { rest: Duration::from_millis(300), deeds: 8 };
-        let verdict = Soak { restoring: Some(restoring), pace, ..Soak::new(Duration::from_secs(15), 2, 30) }.run().await;
+        let verdict = Soak { restoring: Some(restoring), pace, ..Soak::new(Duration::from_secs(90), 2, 30) }.run().await;
         report(&format!("planted: {restoring:?}"), &verdict);
         for kind in restoring.shows() {
             assert!(verdict.of(*kind) > 0, "{restoring:?} is not seen as {}", kind.name());

@@ -37,6 +37,26 @@ pub(crate) fn browser_sessions(app: &App) -> SessionManagerLayer<BrowserStore> {
         .with_path("/")
 }
 
+/// On an answer: a door gave it, and not tower-sessions in its stead.
+#[derive(Debug, Clone, Copy)]
+struct Answered;
+
+/// Marks what a door answers.
+pub(crate) async fn answered(mut response: Response) -> Response {
+    response.extensions_mut().insert(Answered);
+    response
+}
+
+/// tower-sessions itself answers 500 where a session could not be kept. The store is away then: a try again may do.
+pub(crate) async fn session_not_kept(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_a_door = response.extensions().get::<Answered>().is_some();
+    if is_a_door || response.status() != StatusCode::INTERNAL_SERVER_ERROR {
+        return response;
+    }
+    shown(&app, Err(Failure::unavailable().into()))
+}
+
 /// The layers around every public door.
 pub(crate) fn around(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
     let id = HeaderName::from_static("x-request-id");

@@ -125,6 +125,12 @@ impl RedisPair {
         self.wait_until_whole().await;
     }
 
+    /// How often another server has become the primary, by the log of the sentinel that saw most of it.
+    #[must_use]
+    pub fn failovers(&self) -> usize {
+        self.sentinels.iter().map(|sentinel| sentinel.log().matches("+switch-master").count()).max().unwrap_or_default()
+    }
+
     /// The section `store` of a configuration: what must not be lost is acknowledged by the replica.
     #[must_use]
     pub fn as_store(&self) -> Value {

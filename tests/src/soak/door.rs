@@ -20,6 +20,9 @@ use crate::Answer;
 /// How long an answer may take. A broker answers within its own deadlines, which are far shorter.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a connection is kept that no one uses: a broker closes it after ten seconds, and what is sent at that moment is not answered.
+const IDLE: Duration = Duration::from_secs(5);
+
 /// The balancer.
 #[derive(Debug)]
 pub struct Door {
@@ -33,6 +36,7 @@ pub struct Door {
     outages: Mutex<Vec<Outage>>,
     begun: Instant,
     counted: AtomicU64,
+    answered: AtomicUsize,
     over: AtomicBool,
     falsifying: Mutex<Falsifying>,
 }
@@ -45,7 +49,12 @@ impl Door {
     #[must_use]
     pub fn new(issuer: &str, replicas: Vec<String>, tenants: Vec<&'static str>) -> Self {
         crate::broker::install_providers();
-        let client = Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
+        let client = Client::builder()
+            .no_proxy()
+            .tls_certs_only([])
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(PATIENCE)
+            .pool_idle_timeout(IDLE);
         Self {
             http: client.build().unwrap(),
             issuer: issuer.to_owned(),
@@ -57,6 +66,7 @@ impl Door {
             outages: Mutex::default(),
             begun: Instant::now(),
             counted: AtomicU64::new(1),
+            answered: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             falsifying: Mutex::default(),
         }
@@ -109,6 +119,7 @@ impl Door {
     /// # Panics
     /// When a client has broken it.
     pub fn tell(&self, told: Told) {
+        self.answered.fetch_add(usize::from(told.came.is_told()), Ordering::Relaxed);
         self.history.lock().unwrap().push(told);
     }
 
@@ -118,7 +129,7 @@ impl Door {
     /// When a client has broken it.
     pub fn faulty(&self, fault: Fault) -> usize {
         let mut outages = self.outages.lock().unwrap();
-        outages.push(Outage { fault, from: self.now(), until: Moment::MAX });
+        outages.push(Outage { fault, from: self.now(), until: Moment::MAX, failovers: 0 });
         outages.len() - 1
     }
 
@@ -130,13 +141,19 @@ impl Door {
         self.outages.lock().unwrap()[outage].until = self.now();
     }
 
-    /// How many answers there were.
+    /// The same, of the store's primary, which became another so often.
     ///
     /// # Panics
     /// When a client has broken it.
+    pub fn whole_again(&self, outage: usize, failovers: usize) {
+        self.outages.lock().unwrap()[outage].failovers = failovers;
+        self.well_again(outage);
+    }
+
+    /// How many answers there were that said how it stands.
     #[must_use]
     pub fn answered(&self) -> usize {
-        self.history.lock().unwrap().len()
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// All that was told.

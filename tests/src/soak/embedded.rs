@@ -1,6 +1,9 @@
 //! One broker on its embedded store, killed again and again under load.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     chance::Chance,
@@ -12,6 +15,9 @@ use super::{
     plant::Plant,
 };
 use crate::Broker;
+
+/// How long it may take after a start until as many were answered as there are clients; a kill comes then at the latest.
+const AT_WORK: Duration = Duration::from_secs(5);
 
 /// How a run goes.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +44,8 @@ impl Kills {
     }
 }
 
-/// Kills the broker so often, at random moments, and judges all that was answered. `progress` is told after each.
+/// Kills the broker so often, at random moments, and judges all that was answered. `progress` is told after each. Where a fault is
+/// planted it ends as soon as that is seen.
 pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: impl Fn(u32)) -> Verdict {
     let mut broker = Broker::start_logging(configuration(), "warn,audit=off").await;
     let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
@@ -46,8 +53,13 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: 
     let mut chance = Chance::of(0);
     let file = broker.folder().join("denizen.redb");
     for kill in 1..=kills.count {
-        // Long enough after the start that all are at work again, most times.
+        // Long enough after the start that they are at work again: on a busy machine too.
+        let enough = door.answered() + kills.clients as usize;
         tokio::time::sleep(Duration::from_millis(20 + chance.below(1500))).await;
+        let waited = Instant::now();
+        while door.answered() < enough && waited.elapsed() < AT_WORK {
+            tokio::time::sleep(Duration::from_millis(1 + chance.below(50))).await;
+        }
         if let Some(plant) = plant {
             door.falsify_one(plant);
         }
@@ -62,9 +74,16 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: 
         broker.restart().await;
         outage.into_iter().for_each(|outage| door.well_again(outage));
         progress(kill);
+        if plant.is_some_and(|plant| judged(&door, &kills).shows(plant.shows())) {
+            break;
+        }
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     leave(&door, clients).await;
+    judged(&door, &kills)
+}
+
+fn judged(door: &Door, kills: &Kills) -> Verdict {
     let (history, outages) = door.told();
     judge(&history, &outages, &kills.bounds)
 }

@@ -184,6 +184,8 @@ pub struct Outage {
     pub from: Moment,
     /// When all was well again.
     pub until: Moment,
+    /// How often the store's primary became another because of it.
+    pub failovers: usize,
 }
 
 impl Outage {

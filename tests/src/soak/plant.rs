@@ -34,15 +34,9 @@ impl Plant {
     #[must_use]
     pub const fn shows(self) -> &'static [Kind] {
         match self {
-            Self::StoreOfEarlier => &[
-                Kind::CodeUsedTwice,
-                Kind::OldRefreshToken,
-                Kind::FamilyAlive,
-                Kind::SessionAlive,
-                Kind::BrowserAlive,
-                Kind::RevokedAlive,
-                Kind::Lost,
-            ],
+            Self::StoreOfEarlier => {
+                &[Kind::CodeUsedTwice, Kind::OldRefreshToken, Kind::FamilyAlive, Kind::SessionAlive, Kind::RevokedAlive, Kind::Lost]
+            }
             Self::OtherTenantsAnswer => &[Kind::OtherTenant],
             Self::OtherPersonsAnswer => &[Kind::OtherPerson],
             Self::Failure => &[Kind::WrongError],

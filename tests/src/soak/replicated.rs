@@ -50,7 +50,8 @@ impl Soak {
         Self { time, replicas, clients, pace, bounds, restoring: None }
     }
 
-    /// Runs it: the primary is killed after a third and two thirds of the time, and stands still between that.
+    /// Runs it: the primary is killed after a third and two thirds of the time, and stands still between that. Where records are put back,
+    /// that is all that is done, until it is seen.
     ///
     /// # Panics
     /// When a server does not start, or Redis does not become whole again.
@@ -63,13 +64,19 @@ impl Soak {
         let until = Instant::now() + self.time;
         // A broker is not started while the store is away: it would end, and be started again until the store is there.
         let calm = Arc::new(Mutex::new(()));
-        let brokers = kill_brokers(replicas, Arc::clone(&door), Arc::clone(&calm), until);
+        let (brokers_door, brokers_calm) = (Arc::clone(&door), Arc::clone(&calm));
+        let brokers =
+            async { if self.restoring.is_some() { replicas } else { kill_brokers(replicas, brokers_door, brokers_calm, until).await } };
         let (redis_door, plan) = (Arc::clone(&door), self);
         // Redis is watched by calls that hold their thread.
         let redis = tokio::task::spawn_blocking(move || Handle::current().block_on(plan.trouble_redis(pair, redis_door, calm, until)));
         let (replicas, pair) = tokio::join!(brokers, redis);
         leave(&door, clients).await;
         drop((replicas, pair.expect("Redis is troubled and made whole")));
+        self.judge(&door)
+    }
+
+    fn judge(&self, door: &Door) -> Verdict {
         let (history, outages) = door.told();
         judge(&history, &outages, &self.bounds)
     }
@@ -78,9 +85,11 @@ impl Soak {
         let begun = Instant::now();
         if let Some(kind) = self.restoring {
             let mut restoring = Restorer::new(kind);
-            while Instant::now() < until {
-                restoring.once(pair.primary());
-                sleep(Duration::from_millis(100)).await;
+            while Instant::now() < until && !self.judge(&door).shows(kind.shows()) {
+                for _ in 0..10 {
+                    restoring.once(pair.primary());
+                    sleep(Duration::from_millis(100)).await;
+                }
             }
             return pair;
         }
@@ -88,19 +97,19 @@ impl Soak {
         for sixth in 1..=5_u32 {
             sleep_until(begun + self.time * sixth / 6).await;
             let _held = calm.lock().await;
-            if sixth.is_multiple_of(2) {
-                let outage = door.faulty(Fault::PrimaryKilled);
+            let before = pair.failovers();
+            let is_killed = sixth.is_multiple_of(2);
+            let outage = door.faulty(if is_killed { Fault::PrimaryKilled } else { Fault::PrimaryFrozen });
+            if is_killed {
                 pair.fail_over().await;
-                door.well_again(outage);
             } else {
-                let outage = door.faulty(Fault::PrimaryFrozen);
                 let frozen = pair.primary_index();
                 pair.servers()[frozen].freeze();
                 sleep(FROZEN).await;
                 pair.servers()[frozen].thaw();
                 pair.wait_until_whole().await;
-                door.well_again(outage);
             }
+            door.whole_again(outage, pair.failovers() - before);
         }
         sleep_until(until).await;
         pair

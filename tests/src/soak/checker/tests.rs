@@ -48,7 +48,7 @@ impl Story {
     }
 
     fn with(mut self, fault: Fault, from: Moment, until: Moment) -> Self {
-        self.outages.push(Outage { fault, from, until });
+        self.outages.push(Outage { fault, from, until, failovers: 0 });
         self
     }
 

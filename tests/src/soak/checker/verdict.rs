@@ -112,6 +112,8 @@ pub struct Verdict {
     pub longest_outage: Moment,
     /// How many brokers were killed, primaries killed, primaries frozen.
     pub faults: [usize; 3],
+    /// What was done to each primary, in order, when, for how long, and how often another became the primary by it.
+    pub primaries: Vec<Outage>,
 }
 
 impl Verdict {
@@ -125,12 +127,25 @@ impl Verdict {
             count(|fault| matches!(fault, Fault::PrimaryKilled)),
             count(|fault| matches!(fault, Fault::PrimaryFrozen)),
         ];
+        self.primaries = outages.iter().filter(|outage| !matches!(outage.fault, Fault::BrokerKilled(_))).copied().collect();
     }
 
     /// How many violations of a kind there are.
     #[must_use]
     pub fn of(&self, kind: Kind) -> usize {
         self.violations.iter().filter(|violation| violation.kind == kind).count()
+    }
+
+    /// Whether there are violations of each of these.
+    #[must_use]
+    pub fn shows(&self, kinds: &[Kind]) -> bool {
+        kinds.iter().all(|kind| self.of(*kind) > 0)
+    }
+
+    /// How often another server became the store's primary.
+    #[must_use]
+    pub fn failovers(&self) -> usize {
+        self.primaries.iter().map(|outage| outage.failovers).sum()
     }
 
     /// The kinds of which there are violations.
@@ -156,6 +171,12 @@ impl fmt::Display for Verdict {
         writeln!(f, "brokers killed                {brokers}")?;
         writeln!(f, "primaries killed              {primaries}")?;
         writeln!(f, "primaries frozen              {frozen}")?;
+        writeln!(f, "failovers                     {}", self.failovers())?;
+        for Outage { fault, from, until, failovers } in &self.primaries {
+            let what = if *fault == Fault::PrimaryKilled { "killed" } else { "frozen" };
+            let (at, took) = (*from as f64 / SECOND as f64, until.saturating_sub(*from) as f64 / SECOND as f64);
+            writeln!(f, "  {what} at {at:.1} s, whole again after {took:.1} s, failovers: {failovers}")?;
+        }
         writeln!(f, "longest time without answer   {:.2} s", self.longest_outage as f64 / SECOND as f64)?;
         writeln!(f, "cut off by a kill             {}", self.cut_off)?;
         writeln!(f, "sign-ins begun again          {}", self.begun_again)?;
