@@ -80,7 +80,7 @@ pub struct App {
     /// What a test replaces; the store is the one that this version knows.
     pub seams: Seams,
     /// This replica among the others.
-    pub replicas: Replicas,
+    pub replicas: Arc<Replicas>,
     /// The signing keys.
     pub keys: Arc<KeyRing>,
     /// The way in.
@@ -141,7 +141,15 @@ pub async fn build(loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
 /// As above.
 pub async fn build_as(release: &Release, loaded: Loaded, seams: Seams) -> Result<App, BuildError> {
     let (replicas, store) = Replicas::join(release, &seams).await?;
-    let seams = Seams { store, ..seams };
+    let replicas = Arc::new(replicas);
+    let app = put_together(loaded, Seams { store, ..seams }, Arc::clone(&replicas)).await;
+    if app.is_err() {
+        replicas.leave().await;
+    }
+    app
+}
+
+async fn put_together(loaded: Loaded, seams: Seams, replicas: Arc<Replicas>) -> Result<App, BuildError> {
     let Loaded { config, tenants, connectors, looks, .. } = loaded;
     let now = seams.clock.now();
     let issuer = crate::issuer_text(&config.issuer);
