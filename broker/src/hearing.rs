@@ -1,6 +1,6 @@
 //! What this replica does about what it hears of the others.
 //!
-//! It owns the list: which news leads to what. What is only set down in memory is done at once; what reads the store is an [`Errand`] of
+//! It owns the list: which news leads to what. What is only set down in memory is done at once; what reads the store is an errand of
 //! its own, so that a store which is slow keeps no news waiting. Who was told may have missed something: then all errands are due.
 
 use std::{fmt::Display, sync::Arc, time::Duration};

@@ -2,7 +2,7 @@
 //! for its example.
 //!
 //! From format 2 on, a family of refresh tokens has its scopes as one text, `scope`, and no list `scopes`. In a version of its own the use
-//! cases would know that; those of this program do not, so that [`Knowing`] stands between them and the store.
+//! cases would know that; those of this program do not, so that `Knowing` stands between them and the store.
 
 use std::sync::Arc;
 
