@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use time::OffsetDateTime;
 
-use crate::store::{Alone, InProcess, Limits, Peers, Store};
+use crate::store::{Alone, Backend, InProcess, Limits, Peers, Store};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -68,6 +68,13 @@ pub struct Seams {
 }
 
 impl Seams {
+    /// The machine's own clock and randomness, over this store.
+    #[must_use]
+    pub fn of_machine(backend: Backend) -> Self {
+        let Backend { store, limits, peers, .. } = backend;
+        Self { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers }
+    }
+
     /// Those of a process that has its store for itself.
     #[must_use]
     pub fn alone(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, store: Arc<dyn Store>) -> Self {

@@ -341,6 +341,20 @@ impl Batch {
         self.put.push((key, value, expires_at));
         self
     }
+    /// The partition that all its keys are of; `None` where it names none.
+    ///
+    /// # Errors
+    /// [`StoreError::SpansPartitions`].
+    pub fn partition(&self) -> Result<Option<&Partition>, StoreError> {
+        let expected = self.expect.iter().map(|(key, _)| key);
+        let mut partitions = expected.chain(self.changed()).map(Key::partition);
+        let first = partitions.next();
+        if partitions.any(|other| Some(other) != first) { Err(StoreError::SpansPartitions) } else { Ok(first) }
+    }
+    /// The records that it writes or deletes.
+    pub fn changed(&self) -> impl Iterator<Item = &Key> {
+        self.put.iter().map(|(key, ..)| key).chain(&self.delete)
+    }
     /// What is written, to be changed by a store that lies around another one.
     pub fn written(&mut self) -> impl Iterator<Item = (&Key, &mut Vec<u8>)> {
         self.put.iter_mut().map(|(key, value, _)| (&*key, value))

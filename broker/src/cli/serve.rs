@@ -82,9 +82,7 @@ async fn until_it_takes_writes(store: &dyn Store) {
 
 /// The same over a store that is open already.
 pub(super) async fn app_over(loaded: Loaded, backend: Backend, release: &Release) -> anyhow::Result<Arc<App>> {
-    let Backend { store, limits, peers, .. } = backend;
-    let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers };
-    Ok(Arc::new(crate::build_as(release, loaded, seams).await?))
+    Ok(Arc::new(crate::build_as(release, loaded, Seams::of_machine(backend)).await?))
 }
 
 /// Serves until `stop` is done.

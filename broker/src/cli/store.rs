@@ -3,7 +3,10 @@
 mod check;
 mod progress;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
@@ -12,8 +15,10 @@ use time::{Duration, OffsetDateTime};
 use self::progress::Progress;
 use super::say;
 use crate::{
-    app, config, replicas,
-    seams::{Clock as _, Seams, SystemClock, SystemEntropy},
+    app,
+    config::{self, Config},
+    replicas,
+    seams::{Clock as _, Seams, SystemClock},
     store::Backend,
     transfer::{
         self, PAGE, Selection, Tally,
@@ -96,10 +101,10 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Export { config, to, online } => {
             let from = open(config).await?;
             if !online {
-                nobody_works(&from, config, now).await?;
+                from.nobody_works().await?;
             }
-            let (writing, progress) = export(&from, to, *online, now).await?;
-            if !online && let Err(error) = nobody_works(&from, config, SystemClock.now()).await {
+            let (writing, progress) = export(&from.backend, to, *online, now).await?;
+            if !online && let Err(error) = from.nobody_works().await {
                 // One started meanwhile: what is in the file may be older than what is there now.
                 writing.give_up()?;
                 return Err(error);
@@ -112,25 +117,27 @@ pub(super) async fn run(command: &Command) -> anyhow::Result<ExitCode> {
             let reading = Reading::open(from)?;
             let selection = selection.of(&reading, now)?;
             let to = open(config).await?;
-            nobody_works(&to, config, now).await?;
-            told(&import(reading, &to, selection, now).await?);
-            seal(config, &to).await?;
+            to.nobody_works().await?;
+            told(&import(reading, &to.backend, selection, now).await?);
+            to.seal().await?;
         }
         Command::Seal { config } => {
             let store = open(config).await?;
-            nobody_works(&store, config, now).await?;
-            seal(config, &store).await?;
+            store.nobody_works().await?;
+            store.seal().await?;
         }
         Command::Migrate { from_config, to_config } => {
             let (from, to) = (open(from_config).await?, open(to_config).await?);
-            nobody_works(&from, from_config, now).await?;
-            nobody_works(&to, to_config, now).await?;
+            from.nobody_works().await?;
+            to.nobody_works().await?;
             let progress = Progress::new(None);
-            let tally = transfer::copy(&*from.scan, &*to.store, Selection::Everything, now, |tally| progress.at(tally.all())).await?;
+            let tally =
+                transfer::copy(&*from.backend.scan, &*to.backend.store, Selection::Everything, now, |tally| progress.at(tally.all()))
+                    .await?;
             progress.end();
             told(&tally);
-            nobody_works(&from, from_config, SystemClock.now()).await.context("what was carried may be older than what is there now")?;
-            seal(to_config, &to).await?;
+            from.nobody_works().await.context("what was carried may be older than what is there now")?;
+            to.seal().await?;
             say("do not start Denizen on the old store again: what is used or ended from now on would be good there");
         }
     }
@@ -157,39 +164,46 @@ impl Selected {
 }
 
 /// The store of a configuration, as it lies there: its values are not read.
-async fn open(path: &std::path::Path) -> anyhow::Result<Backend> {
-    let store = config::load(path)?.config.store;
-    if store.file.is_none() && store.redis.is_none() {
+struct Opened<'a> {
+    path: &'a Path,
+    config: Config,
+    backend: Backend,
+}
+
+async fn open(path: &Path) -> anyhow::Result<Opened<'_>> {
+    let config = config::load(path)?.config;
+    if config.store.file.is_none() && config.store.redis.is_none() {
         bail!("{}: it has neither `store.file` nor `store.redis`, so that there is nothing to work on", path.display());
     }
-    Backend::open(&store).await.with_context(|| path.display().to_string())
+    let backend = Backend::open(&config.store).await.with_context(|| path.display().to_string())?;
+    Ok(Opened { path, config, backend })
 }
 
-/// Seals the keys that lie in the clear, where there is a key to do it with.
-async fn seal(path: &std::path::Path, backend: &Backend) -> anyhow::Result<()> {
-    let config = config::load(path)?.config;
-    let Some(file) = &config.store.sealing_key_file else { return Ok(()) };
-    let Backend { store, limits, peers, .. } = backend.clone();
-    let seams = Seams { clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy), store, limits, peers };
-    app::seal_keys(&config, seams).await.with_context(|| path.display().to_string())?;
-    say(format!("the keys in the store are sealed with the first key of {}", file.display()));
-    Ok(())
-}
-
-async fn nobody_works(backend: &Backend, path: &std::path::Path, now: OffsetDateTime) -> anyhow::Result<()> {
-    // Whose clock is behind is alive for longer than it seems.
-    let live = replicas::live(&*backend.store, now - replicas::APART).await?;
-    if live.is_empty() {
-        return Ok(());
+impl Opened<'_> {
+    /// Seals the keys that lie in the clear, where there is a key to do it with.
+    async fn seal(&self) -> anyhow::Result<()> {
+        let Some(file) = &self.config.store.sealing_key_file else { return Ok(()) };
+        let seams = Seams::of_machine(self.backend.clone());
+        app::seal_keys(&self.config, seams).await.with_context(|| self.path.display().to_string())?;
+        say(format!("the keys in the store are sealed with the first key of {}", file.display()));
+        Ok(())
     }
-    bail!(
-        "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 75 s)",
-        path.display(),
-        live.len()
-    );
+
+    async fn nobody_works(&self) -> anyhow::Result<()> {
+        // Whose clock is behind is alive for longer than it seems.
+        let live = replicas::live(&*self.backend.store, SystemClock.now() - replicas::APART).await?;
+        if live.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "{}: {} replicas of Denizen are at work on this store; stop them first (one that was killed is forgotten after 75 s)",
+            self.path.display(),
+            live.len()
+        );
+    }
 }
 
-async fn export(from: &Backend, to: &std::path::Path, online: bool, now: OffsetDateTime) -> anyhow::Result<(Writing, Progress)> {
+async fn export(from: &Backend, to: &Path, online: bool, now: OffsetDateTime) -> anyhow::Result<(Writing, Progress)> {
     let (mut writing, mut cursor) = Writing::begin(to, online, now)?;
     if cursor.is_some() {
         say(format!("going on with the export that broke off after {} records", writing.records()));

@@ -211,10 +211,8 @@ impl Store for Embedded {
     }
 
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-        let mut keys = batch.expect.iter().map(|(key, _)| key).chain(batch.put.iter().map(|(key, ..)| key)).chain(&batch.delete);
-        let Some(first) = keys.next() else { return Ok(Outcome::Committed) };
-        if keys.any(|key| key.partition() != first.partition()) {
-            return Err(StoreError::SpansPartitions);
+        if batch.partition()?.is_none() {
+            return Ok(Outcome::Committed);
         }
         self.writer.commit(batch, layout::moment(now)).await
     }

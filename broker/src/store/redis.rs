@@ -225,8 +225,7 @@ impl Redis {
             return Ok(Outcome::Committed);
         };
         let call = Arc::new(call);
-        let mut changed = batch.put.iter().map(|(key, ..)| key).chain(&batch.delete);
-        let must_be_kept = changed.any(|key| !key.kind().may_be_lost());
+        let must_be_kept = batch.changed().any(|key| !key.kind().may_be_lost());
         let done = self
             .at(layout::slot(partition), false, |node| {
                 let call = Arc::clone(&call);
@@ -304,12 +303,8 @@ impl Store for Redis {
     }
 
     async fn commit(&self, batch: Batch, now: OffsetDateTime) -> Result<Outcome, StoreError> {
-        let mut keys = batch.expect.iter().map(|(key, _)| key).chain(batch.put.iter().map(|(key, ..)| key)).chain(&batch.delete);
-        let Some(partition) = keys.next().map(|key| key.partition().clone()) else { return Ok(Outcome::Committed) };
-        if keys.any(|key| *key.partition() != partition) {
-            return Err(StoreError::SpansPartitions);
-        }
-        Ok(self.carry_out(&batch, &partition, now).await?)
+        let Some(partition) = batch.partition()? else { return Ok(Outcome::Committed) };
+        Ok(self.carry_out(&batch, partition, now).await?)
     }
 
     async fn list(

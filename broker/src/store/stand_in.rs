@@ -72,7 +72,7 @@ impl StandIn {
 
     fn fate_of(&self, batch: &Batch) -> Option<Fate> {
         let mut fates = self.fates.lock().unwrap();
-        let writes = |kind| batch.put.iter().map(|(key, ..)| key).chain(&batch.delete).any(|key| key.kind() == kind);
+        let writes = |kind| batch.changed().any(|key| key.kind() == kind);
         let next = fates.iter().position(|(kind, _)| writes(*kind))?;
         fates.remove(next).map(|(_, fate)| fate)
     }
@@ -105,8 +105,7 @@ impl Store for StandIn {
         self.commits.fetch_add(1, Ordering::SeqCst);
         let failed = || StoreError::Unavailable("no answer came".into());
         let fate = self.fate_of(&batch);
-        let changed = batch.put.iter().map(|(key, ..)| key.kind()).chain(batch.delete.iter().map(Key::kind));
-        let changed: BTreeSet<_> = changed.filter(|kind| kind.is_told()).collect();
+        let changed: BTreeSet<_> = batch.changed().map(Key::kind).filter(|kind| kind.is_told()).collect();
         let answer = match fate {
             None => self.store.commit(batch, now).await,
             Some(Fate::Unanswered) => self.store.commit(batch, now).await.and(Err(failed())),
