@@ -34,6 +34,8 @@ pub struct Soak {
     pub bounds: Bounds,
     /// What is done to the store behind everyone's back, so that the checker is seen to see it.
     pub restoring: Option<Restoring>,
+    /// Is told what is done to whom.
+    pub progress: fn(&str),
 }
 
 /// How often a broker is killed.
@@ -47,7 +49,7 @@ impl Soak {
     pub fn new(time: Duration, replicas: usize, clients: u32) -> Self {
         let pace = Pace { rest: Duration::from_secs(3), deeds: 12 };
         let bounds = Bounds { outage: 25 * SECOND, ..Bounds::default() };
-        Self { time, replicas, clients, pace, bounds, restoring: None }
+        Self { time, replicas, clients, pace, bounds, restoring: None, progress: |_| () }
     }
 
     /// Runs it: the primary is killed after a third and two thirds of the time, and stands still between that. Where records are put back,
@@ -58,15 +60,17 @@ impl Soak {
     pub async fn run(self) -> Verdict {
         let pair = RedisPair::start().await;
         let store = pair.as_store();
-        let replicas = Replicas::start_logging(self.replicas, configuration().with("/store", store), "warn,audit=off").await;
+        let replicas =
+            Replicas::start_logging(self.replicas, configuration().with("/store", store), "warn,denizen::store=debug,audit=off").await;
         let door = Arc::new(Door::new(replicas.issuer(), replicas.addresses(), TENANTS.to_vec()));
         let clients = come(&door, self.clients, self.pace);
         let until = Instant::now() + self.time;
         // A broker is not started while the store is away: it would end, and be started again until the store is there.
         let calm = Arc::new(Mutex::new(()));
         let (brokers_door, brokers_calm) = (Arc::clone(&door), Arc::clone(&calm));
-        let brokers =
-            async { if self.restoring.is_some() { replicas } else { kill_brokers(replicas, brokers_door, brokers_calm, until).await } };
+        let brokers = async {
+            if self.restoring.is_some() { replicas } else { self.kill_brokers(replicas, brokers_door, brokers_calm, until).await }
+        };
         let (redis_door, plan) = (Arc::clone(&door), self);
         // Redis is watched by calls that hold their thread.
         let redis = tokio::task::spawn_blocking(move || Handle::current().block_on(plan.trouble_redis(pair, redis_door, calm, until)));
@@ -100,6 +104,7 @@ impl Soak {
             let before = pair.failovers();
             let is_killed = sixth.is_multiple_of(2);
             let outage = door.faulty(if is_killed { Fault::PrimaryKilled } else { Fault::PrimaryFrozen });
+            (self.progress)(if is_killed { "the primary is killed" } else { "the primary stands still" });
             if is_killed {
                 pair.fail_over().await;
             } else {
@@ -110,28 +115,31 @@ impl Soak {
                 pair.wait_until_whole().await;
             }
             door.whole_again(outage, pair.failovers() - before);
+            (self.progress)("Redis is whole");
         }
         sleep_until(until).await;
         pair
     }
-}
 
-async fn kill_brokers(mut replicas: Replicas, door: Arc<Door>, calm: Arc<Mutex<()>>, until: Instant) -> Replicas {
-    let mut next = Instant::now() + BETWEEN_KILLS / 2;
-    for which in (0..replicas.count()).cycle() {
-        if next + BETWEEN_KILLS / 4 > until {
-            break;
+    async fn kill_brokers(self, mut replicas: Replicas, door: Arc<Door>, calm: Arc<Mutex<()>>, until: Instant) -> Replicas {
+        let mut next = Instant::now() + BETWEEN_KILLS / 2;
+        for which in (0..replicas.count()).cycle() {
+            if next + BETWEEN_KILLS / 4 > until {
+                break;
+            }
+            sleep_until(next).await;
+            next += BETWEEN_KILLS;
+            let outage = door.faulty(Fault::BrokerKilled(which));
+            (self.progress)(&format!("replica {which} is killed"));
+            replicas.kill(which);
+            sleep(Duration::from_millis(500)).await;
+            let held = calm.lock().await;
+            replicas.restart(which).await;
+            drop(held);
+            door.well_again(outage);
+            (self.progress)(&format!("replica {which} is ready"));
         }
-        sleep_until(next).await;
-        next += BETWEEN_KILLS;
-        let outage = door.faulty(Fault::BrokerKilled(which));
-        replicas.kill(which);
-        sleep(Duration::from_millis(500)).await;
-        let held = calm.lock().await;
-        replicas.restart(which).await;
-        drop(held);
-        door.well_again(outage);
+        sleep_until(until).await;
+        replicas
     }
-    sleep_until(until).await;
-    replicas
 }

@@ -1,16 +1,13 @@
 //! `tests/soak`: what was answered is held against all that comes after it, while brokers and the store's servers are killed.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use denizen_tests::soak::{
     embedded::{Kills, kill_again_and_again},
     replicated::Soak,
 };
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 struct Arguments {
     seconds: u64,
@@ -46,18 +43,16 @@ fn main() -> Result<ExitCode> {
         }
         None => {
             let time = Duration::from_secs(arguments.seconds);
-            runtime.block_on(Soak::new(time, arguments.replicas, arguments.clients.unwrap_or(200)).run())
+            let soak = Soak { progress: told, ..Soak::new(time, arguments.replicas, arguments.clients.unwrap_or(200)) };
+            runtime.block_on(soak.run())
         }
     };
-    told("");
     writeln!(std::io::stdout(), "{verdict}")?;
     Ok(if verdict.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How far it is, where someone looks on.
+/// How far it is, with the time as the servers' logs have it.
 fn told(what: &str) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let _ = write!(terminal, "\r\x1b[K{what}");
-    }
+    let now = OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default();
+    let _ = writeln!(std::io::stderr(), "{now} {what}");
 }
