@@ -110,8 +110,8 @@ async fn run(line: Line, jobs: Arc<Mutex<mpsc::Receiver<Job>>>, acknowledged: Op
                 }
             };
             let Some(group) = group else { return };
-            if carry_out(&open, group, acknowledged).await.is_err() {
-                open.is_lost();
+            if let Err(fault) = carry_out(&open, group, acknowledged).await {
+                open.is_lost(&fault);
                 // Not the same connection once more.
                 if state.changed().await.is_err() {
                     return;

@@ -34,6 +34,7 @@ pub(super) struct Line {
 #[derive(Debug, Clone)]
 pub(super) struct Open {
     pub(super) connection: Connection,
+    address: Address,
     lost: Arc<Notify>,
     silent: watch::Sender<()>,
 }
@@ -41,7 +42,8 @@ pub(super) struct Open {
 impl Open {
     /// It is not to be used any longer, nor are the others to the same server: it may be silent on all of them, and each would find that
     /// out by a call of its own that is not answered in time.
-    pub(super) fn is_lost(&self) {
+    pub(super) fn is_lost(&self, why: &Fault) {
+        tracing::debug!(server.address = %self.address, fault = %why, "a connection to the store is given up");
         self.lost.notify_one();
         self.silent.send_replace(());
     }
@@ -66,7 +68,10 @@ impl Line {
                         }
                         drop(changed.send_replace(Err(Fault::Unreachable(format!("{address}: the connection is lost")))));
                     }
-                    Err(fault) => drop(changed.send_replace(Err(fault))),
+                    Err(fault) => {
+                        tracing::debug!(server.address = %address, %fault, "no connection to the store");
+                        drop(changed.send_replace(Err(fault)));
+                    }
                 }
                 again.notify_one();
                 if began.elapsed() > LONGEST * 4 {
@@ -107,5 +112,5 @@ async fn open(connecting: &Connecting, address: &Address, silent: &watch::Sender
         })
         .await?;
     scripts::load().exec_async(&mut connection).await.map_err(Fault::of_call)?;
-    Ok(Open { connection, lost, silent: silent.clone() })
+    Ok(Open { connection, address: address.clone(), lost, silent: silent.clone() })
 }

@@ -110,8 +110,10 @@ impl Node {
 }
 
 fn give_up<T>(open: &Open, answer: Result<T, Fault>) -> Result<T, Fault> {
-    if answer.as_ref().is_err_and(Fault::ends_the_connection) {
-        open.is_lost();
+    if let Err(fault) = &answer
+        && fault.ends_the_connection()
+    {
+        open.is_lost(fault);
     }
     answer
 }
