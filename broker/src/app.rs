@@ -214,6 +214,7 @@ async fn put_together(loaded: Loaded, seams: Seams, replicas: Arc<Replicas>) -> 
         clients,
         keys: Arc::clone(&keys),
         store: Arc::clone(store),
+        peers: Arc::clone(&seams.peers),
         entropy: Arc::clone(entropy),
         sessions: sessions.clone(),
         admission: Arc::clone(&admission),

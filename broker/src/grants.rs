@@ -33,7 +33,7 @@ use crate::{
     config::{Lifetimes, seconds},
     login::{SessionError, Sessions},
     seams::Entropy,
-    store::{Store, StoreError},
+    store::{Peers, Store, StoreError},
     tenancy::Admission,
     tokens::{KeyRing, MintError},
 };
@@ -151,6 +151,8 @@ pub struct GrantParts {
     pub keys: Arc<KeyRing>,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// The other replicas on it.
+    pub peers: Arc<dyn Peers>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
     /// The sessions.
@@ -167,8 +169,8 @@ impl Grants {
     /// The grants over these parts.
     #[must_use]
     pub fn new(parts: GrantParts) -> Self {
-        let GrantParts { clients, keys, store, entropy, sessions, admission, lifetimes, issuer } = parts;
-        let doubts = Doubts::new(Arc::clone(&store));
+        let GrantParts { clients, keys, store, peers, entropy, sessions, admission, lifetimes, issuer } = parts;
+        let doubts = Doubts::new(Arc::clone(&store), peers);
         Self { clients, keys, store, doubts, entropy, sessions, admission, lifetimes, issuer }
     }
 }

@@ -24,10 +24,17 @@
 //!    family, as ever.
 //! 6. A sign-out, or a revocation, deletes what the exchange needs, and no note brings that back.
 //!
+//! A process that has its store for itself knows all doubts that are not noted yet. Replicas do not know each other's: there, what is
+//! shown for the second time is refused after the second in which a note may come.
+//!
 //! Without a note it is a second use. So it is after a process was killed between commit and answer, after [`TRIED_FOR`] in which the
 //! store took no note, and for an answer that was given to the network and not received: the person signs in anew.
 
-use std::{sync::Arc, time::Duration as StdDuration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration as StdDuration,
+};
 
 use claims_mapping::TenantId;
 use time::{Duration, OffsetDateTime};
@@ -36,7 +43,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::store::{Batch, Key, Kind, Outcome, Store, StoreError};
+use crate::store::{Batch, Key, Kind, Outcome, Peers, Store, StoreError};
 
 /// For how long the store is asked to keep a note.
 const TRIED_FOR: StdDuration = StdDuration::from_secs(120);
@@ -45,8 +52,9 @@ const TRY: StdDuration = StdDuration::from_millis(500);
 const PAUSES: [u64; 4] = [25, 50, 100, 250];
 /// How long an answer waits for its own note, at most.
 const ANSWER_WAITS: StdDuration = StdDuration::from_secs(1);
-/// When a note is looked for, in milliseconds after the predecessor was shown: it may be on its way.
-const LOOKS: [u64; 6] = [0, 50, 150, 350, 650, 1_000];
+/// A note is looked for when its predecessor is shown, and as long as it may be on its way after each of these pauses, in milliseconds:
+/// for one second.
+const LOOKS_AGAIN: [u64; 5] = [50, 100, 200, 300, 350];
 /// The most notes that wait for the store at a time. One more is not kept, and its predecessor is strictly used.
 const MOST_WAITING: usize = 4_096;
 /// How long a note is kept.
@@ -56,7 +64,36 @@ const KEPT: Duration = Duration::days(1);
 #[derive(Clone)]
 pub(super) struct Doubts {
     store: Arc<dyn Store>,
+    peers: Arc<dyn Peers>,
     room: Arc<Semaphore>,
+    here: Here,
+}
+
+/// The successors of this process of which the store does not say yet what became of them.
+#[derive(Clone, Default)]
+struct Here(Arc<Mutex<HashMap<Key, Stage>>>);
+
+/// How far one is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its commit is under way.
+    Committing,
+    /// It was given to no one, and its note is on its way.
+    Undelivered,
+}
+
+impl Here {
+    fn of(&self, key: &Key) -> Option<Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+    }
+
+    fn is_at(&self, key: Key, stage: Stage) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stage);
+    }
+
+    fn is_settled(&self, key: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
 }
 
 /// What a commit gives, until it is known what became of it. Dropped before that, it is noted as undelivered.
@@ -77,8 +114,8 @@ impl Drop for Giving<'_> {
 
 impl Doubts {
     /// The notes in this store.
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, room: Arc::new(Semaphore::new(MOST_WAITING)) }
+    pub(super) fn new(store: Arc<dyn Store>, peers: Arc<dyn Peers>) -> Self {
+        Self { store, peers, room: Arc::new(Semaphore::new(MOST_WAITING)), here: Here::default() }
     }
 
     /// Carries out a batch that gives this successor. [`Outcome::Committed`] is to be answered without waiting for anything more; in
@@ -92,44 +129,53 @@ impl Doubts {
         batch: Batch,
         now: OffsetDateTime,
     ) -> Result<Outcome, StoreError> {
-        let mut giving = Giving { doubts: self, note: Some(key(tenant, successor)), now };
+        let key = key(tenant, successor);
+        self.here.is_at(key.clone(), Stage::Committing);
+        let mut giving = Giving { doubts: self, note: Some(key), now };
         let outcome = self.store.commit(batch, now).await;
-        let note = giving.note.take();
-        if let (Err(_), Some(key)) = (&outcome, note)
-            && let Some(kept) = self.note(key, now)
-        {
+        let Some(key) = giving.note.take() else { return outcome };
+        if outcome.is_ok() {
+            self.here.is_settled(&key);
+        } else if let Some(kept) = self.note(key, now) {
             // Whoever is answered tries again: better when the note is there.
             _ = timeout(ANSWER_WAITS, kept).await;
         }
         outcome
     }
 
-    /// Whether this successor is known to have been given to no one. Its note may be on its way: it is waited for.
+    /// Whether this successor is known to have been given to no one. Where its note may be on its way, in this process or in another
+    /// on the same store, it is waited for.
     ///
     /// # Errors
     /// When the store could not tell.
     pub(super) async fn is_undelivered(&self, tenant: &TenantId, successor: &str, now: OffsetDateTime) -> Result<bool, StoreError> {
-        let (key, begun) = (key(tenant, successor), Instant::now());
-        for look in LOOKS {
-            tokio::time::sleep_until(begun + StdDuration::from_millis(look)).await;
-            if self.store.get(&key, now).await?.is_some() {
+        let (key, mut pauses) = (key(tenant, successor), LOOKS_AGAIN.into_iter());
+        loop {
+            // Before the store is asked: what is settled in between is in the store.
+            let here = self.here.of(&key);
+            if here == Some(Stage::Undelivered) || self.store.get(&key, now).await?.is_some() {
                 return Ok(true);
             }
+            let may_come = here.is_some() || self.peers.may_be();
+            let Some(pause) = pauses.next().filter(|_| may_come) else { return Ok(false) };
+            sleep(StdDuration::from_millis(pause)).await;
         }
-        Ok(false)
     }
 
     /// Has a note kept, by a task of its own.
     fn note(&self, key: Key, now: OffsetDateTime) -> Option<tokio::task::JoinHandle<()>> {
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            self.here.is_settled(&key);
             tracing::error!("too many exchanges are in doubt; one is not noted, and what was shown for it counts as used");
             return None;
         };
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        let store = Arc::clone(&self.store);
+        let (store, here) = (Arc::clone(&self.store), self.here.clone());
+        here.is_at(key.clone(), Stage::Undelivered);
         Some(runtime.spawn(async move {
             let _room = room;
             keep(&*store, &key, now).await;
+            here.is_settled(&key);
         }))
     }
 }

@@ -30,6 +30,7 @@ async fn doors(house: &House) -> (Grants, Judge) {
         clients,
         keys,
         store,
+        peers: Arc::new(Alone),
         entropy: Arc::new(SystemEntropy),
         sessions: house.sessions.clone(),
         admission: Arc::clone(&house.admission),

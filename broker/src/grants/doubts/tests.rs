@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use connectors::Lookup;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use time::Duration;
 use uuid::Uuid;
@@ -16,7 +17,7 @@ use crate::{
     seams::{Clock, Seams, SystemEntropy},
     secret_text::{fingerprint, random_text},
     store::{
-        Entry, Partition,
+        Alone, Entry, Partition,
         stand_in::{Fate, StandIn, stand_in},
     },
     tests::{NOW, scope},
@@ -53,7 +54,8 @@ async fn replica(store: &Arc<StandIn>) -> Arc<App> {
         "connectors": [{"id": "people", "type": "file", "tenant": {"fixed": "acme"}, "users": [{"id": "jane", "username": "jane", "password": password}]}],
     });
     let loaded = crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap();
-    let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(store) as _);
+    let alone = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(store) as _);
+    let seams = Seams { peers: Arc::clone(store) as _, ..alone };
     Arc::new(crate::build(loaded, seams).await.unwrap())
 }
 
@@ -229,6 +231,20 @@ async fn t37_without_a_note_it_was_used() {
     house.store.will(Kind::Grant, Fate::Unanswered);
     in_doubt(refresh(&house.one, &first).await);
     house.is_used(&first).await;
+}
+
+#[tokio::test]
+async fn a_process_alone_knows_its_doubts_and_waits_for_no_others() {
+    let house = House::new().await;
+    let alone = Doubts::new(Arc::clone(&house.store) as _, Arc::new(Alone));
+    let (acme, now) = (&house.jane.tenant, NOW);
+    assert!(!alone.is_undelivered(acme, "given", now).now_or_never().unwrap().unwrap(), "it is answered at the first look");
+    assert!(house.one.grants.doubts.is_undelivered(acme, "given", now).now_or_never().is_none(), "another replica's note may come");
+    (0..1_000).for_each(|_| house.store.will(Kind::Doubt, Fate::Lost));
+    house.store.will(Kind::Grant, Fate::Unanswered);
+    let batch = Batch::new().put(Key::new(acme, Kind::Grant, "any"), Vec::new(), None);
+    alone.commit((acme, "lost"), batch, now).await.unwrap_err();
+    assert!(alone.is_undelivered(acme, "lost", now).await.unwrap(), "the store has no note of it yet");
 }
 
 #[tokio::test]
