@@ -3,11 +3,12 @@
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use denizen::seams::{Clock as _, SystemClock};
 use denizen_tests::soak::{
     embedded::{Kills, kill_again_and_again},
     replicated::Soak,
 };
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::format_description::well_known::Rfc3339;
 
 struct Arguments {
     seconds: u64,
@@ -53,6 +54,6 @@ fn main() -> Result<ExitCode> {
 
 /// How far it is, with the time as the servers' logs have it.
 fn told(what: &str) {
-    let now = OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default();
+    let now = SystemClock.now().format(&Rfc3339).unwrap_or_default();
     let _ = writeln!(std::io::stderr(), "{now} {what}");
 }
