@@ -155,7 +155,8 @@ fn say(text: impl std::fmt::Display) {
 
 fn log(format: LogFormat, level: &str) -> std::io::Result<LogWriter> {
     use tracing_subscriber::{EnvFilter, fmt};
-    let filter = EnvFilter::try_from_env("DENIZEN_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // tower-sessions calls each cookie of a session that is over suspicious: one line for whoever sends any.
+    let filter = EnvFilter::try_from_env("DENIZEN_LOG").unwrap_or_else(|_| EnvFilter::new(format!("{level},tower_sessions_core=error")));
     let writer = LogWriter::start(std::io::stderr())?;
     writer.flush_at_panics();
     let lines = fmt().with_env_filter(filter).with_writer(writer.clone());
