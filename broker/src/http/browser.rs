@@ -140,12 +140,26 @@ pub(crate) fn sign_in_gone() -> ErrorPage {
 mod tests {
     use std::{net::SocketAddr, sync::Arc};
 
-    use axum::{body::Body, extract::ConnectInfo, http::Request};
+    use axum::{
+        Router,
+        body::Body,
+        extract::ConnectInfo,
+        http::{Request, StatusCode},
+        middleware::{from_fn_with_state, map_response},
+        response::Response,
+        routing::get,
+    };
     use tower::ServiceExt as _;
 
     use crate::{
+        App,
+        http::layers,
         seams::{Clock, Seams, SystemEntropy},
-        store::{Kind, Partition, Store, embedded::Embedded},
+        store::{
+            Kind, Partition, Store,
+            embedded::Embedded,
+            stand_in::{Fate, stand_in},
+        },
     };
 
     struct Still;
@@ -156,8 +170,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_flood_of_newcomers_leaves_no_more_records_than_it_begins_sign_ins() {
+    async fn app(store: Arc<dyn Store>) -> Arc<App> {
         crate::cli::install_providers();
         let user = serde_json::json!({"id": "jane", "username": "jane", "password": "$argon2id$v=19$m=19456,t=2,p=1$4m5hzu/sQhUXoj/NfPrWuw$hfb2JxdCKEqFFKM+61R2d2V8pDhlVuRCNfanapLLq+w"});
         let text = serde_json::json!({
@@ -165,14 +178,47 @@ mod tests {
             "connectors": [{"id": "people", "type": "file", "tenant": {"fixed": "acme"}, "users": [user]}],
         });
         let loaded = crate::config::load_text(&text.to_string(), &std::env::temp_dir(), "test.yaml").unwrap();
+        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), store);
+        Arc::new(crate::build(loaded, seams).await.unwrap())
+    }
+
+    async fn newcomer(doors: &Router) -> Response {
+        let mut request = Request::get("/login").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 4711))));
+        doors.clone().oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_the_sessions_layer_answers_in_a_doors_stead_is_a_503() {
+        let app = app(Arc::new(Embedded::in_memory().unwrap())).await;
+        let failure = || async { StatusCode::INTERNAL_SERVER_ERROR };
+        let doors = Router::new()
+            .route("/door", get(failure).layer(map_response(layers::answered)))
+            .route("/instead", get(failure))
+            .layer(from_fn_with_state(Arc::clone(&app), layers::session_not_kept));
+        for (path, expected) in [("/door", StatusCode::INTERNAL_SERVER_ERROR), ("/instead", StatusCode::SERVICE_UNAVAILABLE)] {
+            let response = doors.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.status(), expected, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_browser_that_can_not_be_remembered_is_asked_to_come_again() {
+        let store = stand_in();
+        let doors = crate::http::public(&app(Arc::clone(&store) as _).await, None);
+        store.will(Kind::Browser, Fate::Lost);
+        let response = newcomer(&doors).await;
+        assert_eq!((response.status(), response.headers().get("set-cookie")), (StatusCode::SERVICE_UNAVAILABLE, None));
+        assert!(newcomer(&doors).await.headers().get("set-cookie").is_some());
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_newcomers_leaves_no_more_records_than_it_begins_sign_ins() {
         let store: Arc<dyn Store> = Arc::new(Embedded::in_memory().unwrap());
-        let seams = Seams::alone(Arc::new(Still), Arc::new(SystemEntropy), Arc::clone(&store));
-        let doors = crate::http::public(&Arc::new(crate::build(loaded, seams).await.unwrap()), None);
+        let doors = crate::http::public(&app(Arc::clone(&store)).await, None);
         let mut slowed = 0;
         for _ in 0..700 {
-            let mut request = Request::get("/login").body(Body::empty()).unwrap();
-            request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 4711))));
-            let response = doors.clone().oneshot(request).await.unwrap();
+            let response = newcomer(&doors).await;
             if response.status() == 429 {
                 slowed += 1;
                 assert!(response.headers().get("set-cookie").is_none());
