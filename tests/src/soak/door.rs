@@ -1,6 +1,7 @@
 //! The balancer: each request goes to the next replica, and what came is told. One for all clients of a run.
 
 use std::{
+    io::Write as _,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -171,7 +172,12 @@ impl Door {
     /// When a client has broken it.
     pub fn whose(&self, asker: &Asker, answer: &Answer, names: &[&str]) -> Whose {
         let text = with_what_tokens_say(answer);
-        self.ids.lock().unwrap().whose(asker, &self.tenants, &text, names)
+        let whose = self.ids.lock().unwrap().whose(asker, &self.tenants, &text, names);
+        if whose != Whose::Own {
+            // All that there is to find out why: these people are no one's.
+            _ = writeln!(std::io::stderr(), "{}'s {} got of {} what is not theirs: {text}", asker.tenant, asker.username, answer.url);
+        }
+        whose
     }
 
     /// From now on one answer is falsified. For showing that the checker sees it.
