@@ -224,8 +224,8 @@ impl Ids {
     }
 }
 
-/// Whether a name stands in a text as a word, or behind an escaped character of a URL. Four letters stand in a long random text by chance:
-/// about once in ten million characters.
+/// Whether a name stands in a text as a word, or behind an escaped character of a URL. Four letters stand in a random text by chance:
+/// about once in seventeen million characters.
 fn stands_in(text: &str, name: &str) -> bool {
     let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let pieces: Vec<&str> = text.split(name).collect();
