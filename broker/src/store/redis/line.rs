@@ -34,7 +34,7 @@ pub(super) struct Line {
 #[derive(Debug, Clone)]
 pub(super) struct Open {
     pub(super) connection: Connection,
-    address: Address,
+    address: Arc<Address>,
     lost: Arc<Notify>,
     silent: watch::Sender<()>,
 }
@@ -52,6 +52,7 @@ impl Open {
 impl Line {
     /// Begins to connect. `again` is told whenever a connection fails, `silent` is one for all that lead to this server.
     pub(super) fn start(address: Address, connecting: Arc<Connecting>, again: Arc<Notify>, silent: watch::Sender<()>) -> Self {
+        let address = Arc::new(address);
         let (changed, state) = watch::channel(Err(Fault::Unreachable(format!("{address}: it is being connected to"))));
         let task = tokio::spawn(async move {
             let mut pause = FIRST;
@@ -101,7 +102,7 @@ impl Drop for Line {
     }
 }
 
-async fn open(connecting: &Connecting, address: &Address, silent: &watch::Sender<()>) -> Result<Open, Fault> {
+async fn open(connecting: &Connecting, address: &Arc<Address>, silent: &watch::Sender<()>) -> Result<Open, Fault> {
     let lost = Arc::new(Notify::new());
     let tell = Arc::clone(&lost);
     let mut connection = connecting
@@ -112,5 +113,5 @@ async fn open(connecting: &Connecting, address: &Address, silent: &watch::Sender
         })
         .await?;
     scripts::load().exec_async(&mut connection).await.map_err(Fault::of_call)?;
-    Ok(Open { connection, address: address.clone(), lost, silent: silent.clone() })
+    Ok(Open { connection, address: Arc::clone(address), lost, silent: silent.clone() })
 }
