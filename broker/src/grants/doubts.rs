@@ -32,7 +32,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration as StdDuration,
 };
 
@@ -83,16 +83,8 @@ enum Stage {
 }
 
 impl Here {
-    fn of(&self, key: &Key) -> Option<Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
-    }
-
-    fn is_at(&self, key: Key, stage: Stage) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, stage);
-    }
-
-    fn is_settled(&self, key: &Key) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Stage>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,12 +122,12 @@ impl Doubts {
         now: OffsetDateTime,
     ) -> Result<Outcome, StoreError> {
         let key = key(tenant, successor);
-        self.here.is_at(key.clone(), Stage::Committing);
+        self.here.all().insert(key.clone(), Stage::Committing);
         let mut giving = Giving { doubts: self, note: Some(key), now };
         let outcome = self.store.commit(batch, now).await;
         let Some(key) = giving.note.take() else { return outcome };
         if outcome.is_ok() {
-            self.here.is_settled(&key);
+            self.here.all().remove(&key);
         } else if let Some(kept) = self.note(key, now) {
             // Whoever is answered tries again: better when the note is there.
             _ = timeout(ANSWER_WAITS, kept).await;
@@ -152,7 +144,7 @@ impl Doubts {
         let (key, mut pauses) = (key(tenant, successor), LOOKS_AGAIN.into_iter());
         loop {
             // Before the store is asked: what is settled in between is in the store.
-            let here = self.here.of(&key);
+            let here = self.here.all().get(&key).copied();
             if here == Some(Stage::Undelivered) || self.store.get(&key, now).await?.is_some() {
                 return Ok(true);
             }
@@ -165,17 +157,17 @@ impl Doubts {
     /// Has a note kept, by a task of its own.
     fn note(&self, key: Key, now: OffsetDateTime) -> Option<tokio::task::JoinHandle<()>> {
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            self.here.is_settled(&key);
+            self.here.all().remove(&key);
             tracing::error!("too many exchanges are in doubt; one is not noted, and what was shown for it counts as used");
             return None;
         };
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (store, here) = (Arc::clone(&self.store), self.here.clone());
-        here.is_at(key.clone(), Stage::Undelivered);
+        here.all().insert(key.clone(), Stage::Undelivered);
         Some(runtime.spawn(async move {
             let _room = room;
             keep(&*store, &key, now).await;
-            here.is_settled(&key);
+            here.all().remove(&key);
         }))
     }
 }
