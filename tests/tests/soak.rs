@@ -28,7 +28,7 @@ fn shows(plant: Plant, verdict: &Verdict) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn t39_what_the_embedded_broker_answered_holds_through_kills() {
-    let verdict = kill_again_and_again(Kills::new(10), None, |_| {}).await;
+    let verdict = kill_again_and_again(Kills::new(10), None).await;
     report("ten kills of the embedded broker", &verdict);
     assert!(verdict.came(Came::Good) > 500 && verdict.came(Came::Refused) > 100, "it was under load");
     assert!(verdict.cut_off <= 8 * verdict.faults[0], "few are cut off by a kill");
@@ -39,14 +39,14 @@ async fn t39_what_the_embedded_broker_answered_holds_through_kills() {
 async fn a_store_that_goes_back_in_time_is_seen() {
     // Sessions that last over both kills: what the store was, and what it is put back to.
     let kills = Kills { clients: 80, pace: Pace { rest: Duration::from_millis(600), deeds: 16 }, ..Kills::new(60) };
-    let verdict = kill_again_and_again(kills, Some(Plant::StoreOfEarlier), |_| {}).await;
+    let verdict = kill_again_and_again(kills, Some(Plant::StoreOfEarlier)).await;
     shows(Plant::StoreOfEarlier, &verdict);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_balancer_that_gives_answers_to_others_is_seen() {
     for plant in [Plant::OtherTenantsAnswer, Plant::OtherPersonsAnswer, Plant::Failure] {
-        let verdict = kill_again_and_again(Kills::new(20), Some(plant), |_| {}).await;
+        let verdict = kill_again_and_again(Kills::new(20), Some(plant)).await;
         shows(plant, &verdict);
         assert_eq!(verdict.kinds(), plant.shows(), "and as nothing else");
     }
@@ -55,10 +55,10 @@ async fn a_balancer_that_gives_answers_to_others_is_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_without_a_cause_or_an_end_are_seen() {
     let mut kills = Kills::new(2);
-    let verdict = kill_again_and_again(kills, Some(Plant::SilentKill), |_| {}).await;
+    let verdict = kill_again_and_again(kills, Some(Plant::SilentKill)).await;
     shows(Plant::SilentKill, &verdict);
     kills.bounds = Bounds { outage: 2 * SECOND, ..Bounds::default() };
-    let verdict = kill_again_and_again(kills, Some(Plant::LongOutage), |_| {}).await;
+    let verdict = kill_again_and_again(kills, Some(Plant::LongOutage)).await;
     shows(Plant::LongOutage, &verdict);
     assert_eq!(verdict.kinds(), Plant::LongOutage.shows(), "and as nothing else");
 }

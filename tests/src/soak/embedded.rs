@@ -30,13 +30,15 @@ pub struct Kills {
     pub pace: Pace,
     /// How long things may take.
     pub bounds: Bounds,
+    /// Is told how far it is.
+    pub progress: fn(&str),
 }
 
 impl Kills {
     /// So many, under the load of forty who hardly rest.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        Self { count, clients: 40, pace: Pace { rest: Duration::from_millis(200), deeds: 12 }, bounds: Bounds::default() }
+        Self { count, clients: 40, pace: Pace { rest: Duration::from_millis(200), deeds: 12 }, bounds: Bounds::default(), progress: |_| () }
     }
 
     fn outage(&self) -> Duration {
@@ -44,9 +46,9 @@ impl Kills {
     }
 }
 
-/// Kills the broker so often, at random moments, and judges all that was answered. `progress` is told after each. Where a fault is
-/// planted it ends as soon as that is seen.
-pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: impl Fn(u32)) -> Verdict {
+/// Kills the broker so often, at random moments, and judges all that was answered. Where a fault is planted
+/// it ends as soon as that is seen.
+pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>) -> Verdict {
     let mut broker = Broker::start_logging(configuration(), "warn,audit=off").await;
     let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
     let clients = come(&door, kills.clients, kills.pace);
@@ -73,7 +75,7 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>, progress: 
         }
         broker.restart().await;
         outage.into_iter().for_each(|outage| door.well_again(outage));
-        progress(kill);
+        (kills.progress)(&format!("kill {kill} of {}", kills.count));
         if plant.is_some_and(|plant| judged(&door, &kills).shows(plant.shows())) {
             break;
         }

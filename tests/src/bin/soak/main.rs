@@ -38,9 +38,9 @@ fn main() -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let verdict = match arguments.embedded_kills {
         Some(count) => {
-            let mut kills = Kills::new(count);
+            let mut kills = Kills { progress: told, ..Kills::new(count) };
             kills.clients = arguments.clients.unwrap_or(kills.clients);
-            runtime.block_on(kill_again_and_again(kills, None, |kill| told(&format!("kill {kill} of {count}"))))
+            runtime.block_on(kill_again_and_again(kills, None))
         }
         None => {
             let time = Duration::from_secs(arguments.seconds);
