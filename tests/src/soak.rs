@@ -6,6 +6,7 @@ pub mod chance;
 pub mod checker;
 pub mod client;
 pub mod door;
+pub mod earlier;
 pub mod embedded;
 pub mod history;
 pub mod people;

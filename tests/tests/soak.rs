@@ -5,6 +5,7 @@ use std::time::Duration;
 use denizen_tests::soak::{
     checker::{Bounds, Verdict},
     client::Pace,
+    earlier::{self, go_back_in_time},
     embedded::{Kills, kill_again_and_again},
     history::{Came, SECOND},
     plant::Plant,
@@ -37,10 +38,9 @@ async fn t39_what_the_embedded_broker_answered_holds_through_kills() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_goes_back_in_time_is_seen() {
-    // Sessions that last over both kills: what the store was, and what it is put back to.
-    let kills = Kills { clients: 80, pace: Pace { rest: Duration::from_millis(600), deeds: 16 }, ..Kills::new(60) };
-    let verdict = kill_again_and_again(kills, Some(Plant::StoreOfEarlier)).await;
-    shows(Plant::StoreOfEarlier, &verdict);
+    let verdict = go_back_in_time().await;
+    report("planted: the store of an earlier kill", &verdict);
+    assert_eq!(verdict.kinds(), earlier::SHOWS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

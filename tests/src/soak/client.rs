@@ -44,15 +44,15 @@ pub struct Client {
 }
 
 /// A session as the client knows it.
-struct Visit {
+pub(super) struct Visit {
     id: Id,
     family: Id,
-    browser: Browser,
+    pub(super) browser: Browser,
     request: Authorization,
     code: String,
     refresh: String,
     /// Refresh tokens that were good once.
-    old: Vec<String>,
+    pub(super) old: Vec<String>,
     /// The newest access token, as text.
     access: (String, Access),
 }
@@ -136,9 +136,7 @@ impl Client {
     }
 
     async fn revokes(&mut self, visit: &mut Visit) -> Option<()> {
-        let (token, access) = visit.access.clone();
-        let form = [("client_id", "web"), ("token", token.as_str())];
-        self.ask(Deed::Revoke(access), |http, at| http.post(format!("{at}/oauth2/revoke")).form(&form), 200, &[]).await?;
+        self.revoke(visit).await?;
         self.review(visit).await?;
         self.past_the_bound().await;
         self.review(visit).await?;
@@ -175,7 +173,7 @@ impl Client {
         tokio::time::sleep(Duration::from_millis(1050)).await;
     }
 
-    async fn sign_in(&mut self) -> Option<Visit> {
+    pub(super) async fn sign_in(&mut self) -> Option<Visit> {
         let id = self.door.number();
         let (asker, deed) = (self.asker.clone(), Deed::Page { session: id });
         let (_, home) = self.door.replica();
@@ -220,7 +218,7 @@ impl Client {
         self.ask_with(deed, browser, step, judged, &[]).await.filter(|(_, came)| *came == Came::Good).map(|(answer, _)| answer)
     }
 
-    async fn account(&mut self, visit: &mut Visit) -> Option<Answer> {
+    pub(super) async fn account(&mut self, visit: &mut Visit) -> Option<Answer> {
         let judged = |answer: &Answer| if answer.status == 303 { Came::Refused } else { came(answer, 200) };
         let name = format!("{}@{}.example", self.asker.username, self.asker.tenant);
         let deed = Deed::Account { session: visit.id };
@@ -228,7 +226,7 @@ impl Client {
         (came == Came::Good).then_some(answer)
     }
 
-    async fn log_out(&mut self, visit: &mut Visit) -> Option<()> {
+    pub(super) async fn log_out(&mut self, visit: &mut Visit) -> Option<()> {
         let page = self.account(visit).await?;
         let step = Step::Send("/account".to_owned(), Form::of(&page.text)?.fields);
         let deed = Deed::Logout { session: visit.id };
@@ -247,7 +245,7 @@ impl Client {
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
-    async fn exchange(&mut self, visit: &mut Visit) -> Option<()> {
+    pub(super) async fn exchange(&mut self, visit: &mut Visit) -> Option<()> {
         let deed = Deed::Exchange { code: id_of(&visit.code), session: visit.id, family: visit.family };
         let form = Self::exchange_form(visit);
         let answer = self.token(deed, &form).await?;
@@ -263,18 +261,24 @@ impl Client {
         self.review(visit).await
     }
 
-    async fn refresh(&mut self, visit: &mut Visit) -> Option<()> {
+    pub(super) async fn refresh(&mut self, visit: &mut Visit) -> Option<()> {
         let current = visit.refresh.clone();
         self.refresh_with(visit, &current).await
     }
 
-    async fn refresh_with(&mut self, visit: &mut Visit, token: &str) -> Option<()> {
+    pub(super) async fn refresh_with(&mut self, visit: &mut Visit, token: &str) -> Option<()> {
         let deed = Deed::Refresh { token: id_of(token), family: visit.family, session: visit.id };
         let form = [("grant_type", "refresh_token"), ("client_id", "web"), ("refresh_token", token)];
         let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let answer = self.token(deed, &form).await?;
         visit.old.push(token.to_owned());
         self.take(visit, answer)
+    }
+
+    pub(super) async fn revoke(&self, visit: &Visit) -> Option<()> {
+        let (token, access) = &visit.access;
+        let form = [("client_id", "web"), ("token", token.as_str())];
+        self.ask(Deed::Revoke(*access), |http, at| http.post(format!("{at}/oauth2/revoke")).form(&form), 200, &[]).await.map(|_| ())
     }
 
     /// Asks the token endpoint.
@@ -297,7 +301,7 @@ impl Client {
         Some(())
     }
 
-    async fn review(&self, visit: &Visit) -> Option<()> {
+    pub(super) async fn review(&self, visit: &Visit) -> Option<()> {
         let (token, access) = &visit.access;
         if token.is_empty() {
             return None;

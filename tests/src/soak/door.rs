@@ -24,6 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a connection is kept that no one uses: a broker closes it after ten seconds, and what is sent at that moment is not answered.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// How often the other end of a connection is asked whether it is there, and how often it may be silent: one that is gone without a word is
+/// not waited for. A broker that is there and does not answer is.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+const MAY_BE_SILENT: u32 = 3;
+
 /// The balancer.
 #[derive(Debug)]
 pub struct Door {
@@ -55,7 +60,10 @@ impl Door {
             .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
             .timeout(PATIENCE)
-            .pool_idle_timeout(IDLE);
+            .pool_idle_timeout(IDLE)
+            .tcp_keepalive(ASKED_EVERY)
+            .tcp_keepalive_interval(ASKED_EVERY)
+            .tcp_keepalive_retries(MAY_BE_SILENT);
         Self {
             http: client.build().unwrap(),
             issuer: issuer.to_owned(),

@@ -53,7 +53,6 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>) -> Verdict
     let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
     let clients = come(&door, kills.clients, kills.pace);
     let mut chance = Chance::of(0);
-    let file = broker.folder().join("denizen.redb");
     for kill in 1..=kills.count {
         // Long enough after the start that they are at work again: on a busy machine too.
         let enough = door.answered() + kills.clients as usize;
@@ -67,9 +66,6 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>) -> Verdict
         }
         let outage = (plant != Some(Plant::SilentKill)).then(|| door.faulty(Fault::BrokerKilled(0)));
         broker.kill();
-        if let Some(plant) = plant {
-            plant.at_kill(kill, &file);
-        }
         if plant == Some(Plant::LongOutage) {
             tokio::time::sleep(kills.outage() + Duration::from_secs(1)).await;
         }

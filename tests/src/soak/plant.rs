@@ -1,7 +1,5 @@
 //! Faults that no broker is known to have, made on purpose in a real run: so that the checker is seen to see each kind.
 
-use std::{fs, path::Path};
-
 use super::{
     checker::Kind,
     history::{Asker, Deed},
@@ -11,8 +9,6 @@ use crate::Answer;
 /// A planted fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
-    /// At every second kill the embedded store goes back to how it was at the one before.
-    StoreOfEarlier,
     /// The balancer gives someone the answer of another tenant.
     OtherTenantsAnswer,
     /// The balancer gives someone the answer of another person of their tenant.
@@ -26,31 +22,15 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::StoreOfEarlier, Self::OtherTenantsAnswer, Self::OtherPersonsAnswer, Self::Failure, Self::SilentKill, Self::LongOutage];
-
     /// What the checker must say of it.
     #[must_use]
     pub const fn shows(self) -> &'static [Kind] {
         match self {
-            Self::StoreOfEarlier => {
-                &[Kind::CodeUsedTwice, Kind::OldRefreshToken, Kind::FamilyAlive, Kind::SessionAlive, Kind::RevokedAlive, Kind::Lost]
-            }
             Self::OtherTenantsAnswer => &[Kind::OtherTenant],
             Self::OtherPersonsAnswer => &[Kind::OtherPerson],
             Self::Failure => &[Kind::WrongError],
             Self::SilentKill => &[Kind::ErrorWithoutFault],
             Self::LongOutage => &[Kind::NoAnswerInTime],
-        }
-    }
-
-    /// What it does to the store's file while the broker is down for this time.
-    pub(super) fn at_kill(self, kill: u32, file: &Path) {
-        let earlier = file.with_extension("earlier");
-        if self == Self::StoreOfEarlier {
-            let (from, to) = if kill.is_multiple_of(2) { (&earlier, file) } else { (&file.to_path_buf(), earlier.as_path()) };
-            fs::copy(from, to).unwrap();
         }
     }
 }
