@@ -15,13 +15,14 @@ use moka::{ops::compute::Op, sync::Cache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
-use tokio::sync::Mutex;
 use tower_sessions::{
     SessionStore,
     session::{Id, Record},
     session_store::{Error, Result},
 };
+use uuid::Uuid;
 
+use super::turns::Turns;
 use crate::{
     seams::Clock,
     secret_text::fingerprint,
@@ -34,9 +35,6 @@ type Data = HashMap<String, Value>;
 const LOADED: &str = "denizen.loaded";
 /// How often a write is begun anew where others write the same record.
 const TRIES: usize = 64;
-/// How many records are remembered whose writers take turns, each until no one has waited for a minute.
-const MOST_CONTENDED: u64 = 10_000;
-const CONTENDED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 /// How many deleted records are remembered until their new id is written, each for a minute at most.
 const MOST_DELETED: u64 = 10_000;
 const DELETED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
@@ -46,8 +44,8 @@ const DELETED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 pub struct BrowserStore {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// The turns of those of this process that begin anew, by their record: of all at once, only one gets on at each try.
-    turns: Cache<Id, Arc<Mutex<()>>>,
+    /// Of those that begin anew, by their record: of all at once, only one gets on at each try.
+    turns: Turns,
     /// What was in a record that this process has deleted; `None` where it was deleted by more than one request.
     deleted: Cache<Id, Option<Data>>,
 }
@@ -106,8 +104,8 @@ impl BrowserStore {
     /// The browsers' records in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let turns = Cache::builder().max_capacity(MOST_CONTENDED).time_to_idle(CONTENDED_FOR).build();
-        Self { store, clock, turns, deleted: Cache::builder().max_capacity(MOST_DELETED).time_to_live(DELETED_FOR).build() }
+        let deleted = Cache::builder().max_capacity(MOST_DELETED).time_to_live(DELETED_FOR).build();
+        Self { store, clock, turns: Turns::default(), deleted }
     }
 
     async fn read(&self, id: &Id) -> Result<Option<(Record, u64)>> {
@@ -188,8 +186,7 @@ impl SessionStore for BrowserStore {
         {
             return Ok(());
         }
-        let turn = self.turns.get_with(own.id, Arc::default);
-        let _turn = turn.lock().await;
+        let _turn = self.turns.take(Uuid::from_u128(own.id.0.cast_unsigned())).await;
         for _ in 0..TRIES {
             let Some((mut there, version)) = self.read(&own.id).await? else { return Ok(()) };
             if !loaded.put_changes(&own.data, &mut there.data) {
