@@ -4,11 +4,12 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use super::{
-    checker::{Bounds, Kind, Verdict, judge},
+    checker::{Bounds, Kind, Verdict},
     client::{Client, Pace, Visit},
     door::Door,
+    embedded::{begin, judged},
     history::Fault,
-    people::{TENANTS, asker, configuration},
+    people::asker,
 };
 use crate::Broker;
 
@@ -21,8 +22,7 @@ pub const SHOWS: [Kind; 7] =
 /// # Panics
 /// When the broker does not start, or what leads up to it is not answered as it should be.
 pub async fn go_back_in_time() -> Verdict {
-    let mut broker = Broker::start_logging(configuration(), "warn,audit=off").await;
-    let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
+    let (mut broker, door) = begin().await;
     let (file, bounds) = (broker.folder().join("denizen.redb"), Bounds::default());
     let earlier = file.with_extension("earlier");
 
@@ -53,8 +53,7 @@ pub async fn go_back_in_time() -> Verdict {
     signed_out.0.account(&mut signed_out.1).await;
     revoked.0.review(&revoked.1).await;
     lost.0.refresh(&mut lost.1).await;
-    let (history, outages) = door.told();
-    judge(&history, &outages, &bounds)
+    judged(&door, &bounds)
 }
 
 /// Someone signs in, and has a code.

@@ -49,8 +49,7 @@ impl Kills {
 /// Kills the broker so often, at random moments, and judges all that was answered. Where a fault is planted
 /// it ends as soon as that is seen.
 pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>) -> Verdict {
-    let mut broker = Broker::start_logging(configuration(), "warn,audit=off").await;
-    let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
+    let (mut broker, door) = begin().await;
     let clients = come(&door, kills.clients, kills.pace);
     let mut chance = Chance::of(0);
     for kill in 1..=kills.count {
@@ -72,18 +71,26 @@ pub async fn kill_again_and_again(kills: Kills, plant: Option<Plant>) -> Verdict
         broker.restart().await;
         outage.into_iter().for_each(|outage| door.well_again(outage));
         (kills.progress)(&format!("kill {kill} of {}", kills.count));
-        if plant.is_some_and(|plant| judged(&door, &kills).shows(plant.shows())) {
+        if plant.is_some_and(|plant| judged(&door, &kills.bounds).shows(plant.shows())) {
             break;
         }
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     leave(&door, clients).await;
-    judged(&door, &kills)
+    judged(&door, &kills.bounds)
 }
 
-fn judged(door: &Door, kills: &Kills) -> Verdict {
+/// A broker on its embedded store, and the door to it.
+pub(super) async fn begin() -> (Broker, Arc<Door>) {
+    let broker = Broker::start_logging(configuration(), "warn,audit=off").await;
+    let door = Arc::new(Door::new(broker.issuer(), vec![broker.issuer().to_owned()], TENANTS.to_vec()));
+    (broker, door)
+}
+
+/// What all that was told comes to.
+pub(super) fn judged(door: &Door, bounds: &Bounds) -> Verdict {
     let (history, outages) = door.told();
-    judge(&history, &outages, &kills.bounds)
+    judge(&history, &outages, bounds)
 }
 
 /// Lets the clients of a run come.

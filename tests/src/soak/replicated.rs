@@ -9,10 +9,10 @@ use tokio::{
 };
 
 use super::{
-    checker::{Bounds, Verdict, judge},
+    checker::{Bounds, Verdict},
     client::Pace,
     door::Door,
-    embedded::{come, leave},
+    embedded::{come, judged, leave},
     history::{Fault, SECOND},
     people::{TENANTS, configuration},
     restoring::{Restorer, Restoring},
@@ -77,19 +77,14 @@ impl Soak {
         let (replicas, pair) = tokio::join!(brokers, redis);
         leave(&door, clients).await;
         drop((replicas, pair.expect("Redis is troubled and made whole")));
-        self.judge(&door)
-    }
-
-    fn judge(&self, door: &Door) -> Verdict {
-        let (history, outages) = door.told();
-        judge(&history, &outages, &self.bounds)
+        judged(&door, &self.bounds)
     }
 
     async fn trouble_redis(self, mut pair: RedisPair, door: Arc<Door>, calm: Arc<Mutex<()>>, until: Instant) -> RedisPair {
         let begun = Instant::now();
         if let Some(kind) = self.restoring {
             let mut restoring = Restorer::new(kind);
-            while Instant::now() < until && !self.judge(&door).shows(kind.shows()) {
+            while Instant::now() < until && !judged(&door, &self.bounds).shows(kind.shows()) {
                 for _ in 0..10 {
                     restoring.once(pair.primary());
                     sleep(Duration::from_millis(100)).await;
